@@ -19,11 +19,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
-from streamjoin import _figures, _live
+from streamjoin import _live, _places
 from streamjoin._charts import charts, delays
-from streamjoin._figures import of_lines, of_place
+from streamjoin._figures import looking_at, of_lines, of_place
+from streamjoin._history import file_of, in_order
 from streamjoin._live_table import as_text, sparkline
-from streamjoin._report_page import page
+from streamjoin._report_page import _hints, page
+from streamjoin._series import Gathered, Series
 
 Figures = dict[str, Any]
 NAME = "</script><script>alert('o\")</script>"
@@ -147,11 +149,13 @@ def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_figures, "local", lambda place: None)
+    monkeypatch.setattr(_places, "local", lambda place: None)
     monkeypatch.setattr(_live, "in_terminal", lambda: False)
     for place in (ran.history, ran.checkpoint):
         assert of_place(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
     refused("STREAMJOIN_NO_FIGURES", "is no history", lambda: sj.watch(str(ran.history / "nothing")))
+    with pytest.raises(FileNotFoundError):  # History lists the folder again
+        _places.text_of_spark(str(ran.history / "nothing"))
 
 
 def with_all(figures: Figures) -> Figures:
@@ -245,7 +249,144 @@ def test_the_live_table(ran: Ran) -> None:
     assert "·········█████████│█████" in line
     assert line.rstrip().endswith("deliveries, 2 hours to go")
     assert "! 5 rows wait <b>" in as_text({"q": [figures]})
+    for width in (200, 110, 80):
+        narrow = as_text({"q": [figures]}, width)
+        assert max(map(len, narrow.splitlines())) <= width
+        assert "waits for" in narrow and "2 hours" in narrow and "to go" in narrow, width
+    given["name"] = "orders of all the shops, " * 10
+    assert "deliveries, 2 hours to go" in as_text({"q": [figures]}), "as long as it needs to be"
     assert sparkline([]) == "" and sparkline([0, 0]) == "▁▁"
+
+
+def written(folder: Path, query: str, first: int, many: int, older: bool = False, **more: Any) -> None:
+    """Write a file of a history, as the extension does or as an older version of it."""
+    (folder / query).mkdir(parents=True, exist_ok=True)
+    name = f"{first:010d}.jsonl" if older else f"{first:012d}-{many}-0.jsonl"
+    lines = [json.dumps({"id": query, "batch": batch, **more}) for batch in range(first, first + many)]
+    (folder / query / name).write_text("".join(f"{line}\n" for line in lines))
+
+
+class Opened:
+    """The files of a folder that are opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._names = str(folder), list[str]()
+        sys.addaudithook(self._seen)
+
+    def _seen(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and str(arguments[0]).startswith(self._folder) and arguments[1] == "r":
+            self._names.append(Path(str(arguments[0])).name)
+
+    def names(self) -> list[str]:
+        """Return the names since the last call."""
+        found, self._names = self._names, []
+        return found
+
+
+def test_of_a_long_history_only_what_is_new_is_read(tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "history", tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text('{"id": "mine"}')
+    for other in range(50):
+        written(folder, f"other-{other}", 0, 3)
+    for first, many in ((0, 1000), (1000, 1000), (2000, 100), (2100, 100), (2200, 10)):
+        written(folder, "mine", first, many)
+    opened = Opened(folder)
+    look = looking_at(str(checkpoint), str(folder), "test")
+    assert [each["batch"] for each in look()["mine"]] == list(range(2010, 2210)), "the last ones"
+    assert opened.names() == ["000000002000-100-0.jsonl", "000000002100-100-0.jsonl", "000000002200-10-0.jsonl"]
+    assert look()["mine"][-1]["batch"] == 2209
+    assert opened.names() == []
+    written(folder, "mine", 2210, 1)
+    assert look()["mine"][-1]["batch"] == 2210
+    assert opened.names() == ["000000002210-1-0.jsonl"]
+    # Small files become a large one, which has a batch more; the small ones are removed a moment later.
+    written(folder, "mine", 2000, 212)
+    assert [each["batch"] for each in look()["mine"]] == list(range(2012, 2212))
+    assert opened.names() == ["000000002000-212-0.jsonl"]
+    for name in ("000000002100-100-0.jsonl", "000000002210-1-0.jsonl"):
+        (folder / "mine" / name).unlink()
+    assert look()["mine"][-1]["batch"] == 2211
+    assert opened.names() == []
+
+    everything = of_place(str(checkpoint), str(folder), "test")["mine"]
+    assert sum(each.get("batches", 1) for each in everything) == 2212
+    assert len(opened.names()) == 3
+    refused("STREAMJOIN_NO_FIGURES", "has no batch of", lambda: sj.watch(checkpoint, history=folder / "other-1"))
+    (checkpoint / "metadata").write_text('{"id": "nobody"}')
+    opened.names()
+    refused("STREAMJOIN_NO_FIGURES", "has no batch of", lambda: sj.watch(checkpoint, history=folder))
+    assert opened.names() == []
+    # All queries of the folder: each by its last files, and then what is new.
+    look = looking_at(str(folder), None, "test")
+    assert len(look()) == 51
+    opened.names()
+    written(folder, "other-7", 3, 1)
+    assert look()["other-7"][-1]["batch"] == 3
+    assert opened.names() == ["000000000003-1-0.jsonl"]
+
+
+def test_a_history_of_an_older_version(tmp_path: Path) -> None:
+    written(tmp_path, "mine", 0, 1000, older=True)
+    written(tmp_path, "mine", 1000, 2, older=True)
+    look = looking_at(str(tmp_path), None, "test")
+    assert [each["batch"] for each in look()["mine"]] == list(range(802, 1002))
+    written(tmp_path, "mine", 1000, 5, older=True)
+    assert look()["mine"][-1]["batch"] == 1004, "a file that grows"
+    # A newer version goes on, and renames what is there.
+    for old, new in (("0000000000", "000000000000-1000-0"), ("0000001000", "000000001000-5-0")):
+        (tmp_path / "mine" / f"{old}.jsonl").rename(tmp_path / "mine" / f"{new}.jsonl")
+    written(tmp_path, "mine", 1005, 1)
+    assert [each["batch"] for each in look()["mine"]] == list(range(806, 1006))
+    names = ["b/0000000005.jsonl", "b/0000000000.jsonl", "b/000000000003-2-9.jsonl", "b/000000000000-4-1.jsonl"]
+    assert [file.name[:10] for file in in_order([file_of(name, lambda: 1) for name in names])] == [
+        "0000000000",
+        "0000000005",
+        "0000000000",
+        "0000000000",
+    ]
+
+
+def test_a_checkpoint_that_was_put_back(tmp_path: Path) -> None:
+    written(tmp_path, "mine", 0, 10, run=1)
+    (tmp_path / "mine" / "000000000010-2-0.jsonl").write_text(
+        "".join(json.dumps({"id": "mine", "batch": batch, "run": 2}) + "\n" for batch in (4, 5))
+    )
+    found = of_place(str(tmp_path), None, "test")["mine"]
+    assert [(each["batch"], each["run"]) for each in found] == [*((batch, 1) for batch in range(4)), (4, 2), (5, 2)]
+
+
+def test_many_batches_in_bounded_memory(ran: Ran) -> None:
+    last = with_all(ran.figures[-1])
+    series, whole = Series(full=10, points=50), []
+    for batch in range(1000):
+        figures = json.loads(json.dumps(last)) | {"batch": batch, "phasesMs": {"triggerExecution": batch % 8}}
+        hints = [f"{batch} rows wait <b>"] if batch >= 300 else []
+        figures["operators"][0] |= {"rowsOut": 3, "hints": hints}
+        figures["operators"][0]["inputs"][1]["rowsIn"] = 5
+        whole.append(figures)
+        series.add(figures)
+    found = series.batches()
+    assert len(found) <= 60 and found[-10:] == whole[-10:]
+    assert sum(each.get("batches", 1) for each in found) == 1000
+    assert [each["firstBatch"] for each in found[1:-10]] == [each["batch"] + 1 for each in found[:-11]]
+    assert all(each["phasesMs"]["triggerExecution"] == 7 for each in found[:-11])
+
+    def total(batches: list[Figures], *path: str) -> int:
+        def at(of: Any, names: tuple[str, ...]) -> int:
+            if isinstance(of, list):
+                return sum(at(each, names) for each in of)
+            return at(of[names[0]], names[1:]) if names else int(of)
+
+        return at(batches, path)
+
+    for path in (("inputs", "rowsIn"), ("inputs", "late"), ("rowsOut",), ("distances", "buckets", "pairs")):
+        assert total(found, "operators", *path) == total(whole, "operators", *path) > 0, path
+    late = [given["operators"][0]["inputs"][:1] for given in found]
+    assert sum(total(each, "lateness", "buckets", "rows") for each in late) == 97 * 1000
+    assert "999 rows wait &lt;b&gt;</td><td>700, 300 to 999<" in _hints(found)
+    again = Gathered().add(found).batches()
+    assert again[str(last["id"])] == found, "points stay as they are"
 
 
 def test_in_a_notebook(ran: Ran) -> None:
@@ -282,7 +423,8 @@ def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
         code = "import runpy, sys; sys.modules['pyspark'] = None; runpy.run_module('streamjoin', run_name='__main__')"
         return run([sys.executable, "-c", code, *arguments], **more)
 
-    assert "inner interval join" in shell("watch", str(ran.checkpoint), "--history", str(ran.history))
+    shown = shell("watch", str(ran.checkpoint), "--once", "--history", str(ran.history))
+    assert "inner interval join" in shown and "waits for" in shown
     report = tmp_path / "report.html"
     assert shell("report", str(ran.history), str(report)).strip() == str(report)
     checked(report)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamjoin._figures import Figures
-from streamjoin._words import instant, length
+from streamjoin._series import Figures
+from streamjoin._words import instant, length, plotted
 
 _MOST = 2000
 """Batches in a chart: more are thinned out."""
@@ -62,7 +62,7 @@ def _watermarks(batches: list[Figures]) -> Chart:
             for column in given["columns"]:
                 if column.get(field) is not None:
                     name = html.escape(f"{column['name']} ({operator['operator']})", quote=False)
-                    yield name, instant(column[field])
+                    yield name, plotted(column[field])
 
     lines = _lines(batches, lambda batch: points(batch, "watermark"))
     newest = _lines(batches, lambda batch: points(batch, "newest"))

@@ -13,6 +13,7 @@ from streamjoin._figures import Batches
 from streamjoin._live_table import renderable
 from streamjoin._packages import needed
 from streamjoin._report_page import embedded, script, without_values
+from streamjoin._series import Batches
 
 Read = Callable[[], Batches]
 WATCH = "streamjoin[watch]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streamjoin._figures import Batches, Figures
+from streamjoin._series import Batches, Figures
 from streamjoin._words import instant, length, size
 
 if TYPE_CHECKING:

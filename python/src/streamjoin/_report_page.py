@@ -9,8 +9,9 @@ from zipfile import ZipFile
 
 from streamjoin import _packaged_jar
 from streamjoin._charts import Chart, charts, inputs
-from streamjoin._figures import Batches, Figures, checkpoint_id, local
 from streamjoin._packages import needed
+from streamjoin._places import checkpoint_id, local
+from streamjoin._series import Batches, Figures, first_batch, without_numbers
 from streamjoin._words import instant
 
 _SHOWN = 200
@@ -75,11 +76,11 @@ def script() -> str:
 
 def _section(at: int, batches: list[Figures], shown: int, drawn: list[Chart]) -> str:
     first, last = batches[0], batches[-1]
-    span = (
-        f"Batches {first['batch']} to {last['batch']}, {instant(first['timestamp'])} to {instant(last['timestamp'])}."
-    )
+    began = instant(first["firstTimestamp" if "firstTimestamp" in first else "timestamp"])
+    many = sum(map(_many, batches))
+    span = f"Batches {first_batch(first)} to {last['batch']}, {began} to {instant(last['timestamp'])}."
     parts = [
-        f'<section class="query" id="query-{at}" data-query="{_text(last["id"])}" data-batches="{len(batches)}">',
+        f'<section class="query" id="query-{at}" data-query="{_text(last["id"])}" data-batches="{many}">',
         f"<h2>{_text(_name(last))}</h2>",
         f'<p class="note">Query {_text(last["id"])}. {span}</p>',
         f'<p class="batch"><label>Batch <input type="range" min="0" max="{shown - 1}" value="{shown - 1}"></label></p>',
@@ -95,18 +96,21 @@ def _section(at: int, batches: list[Figures], shown: int, drawn: list[Chart]) ->
 
 def _hints(batches: list[Figures]) -> str:
     """Return each hint once, as it was last, with the batches that had it; hints that differ in numbers are one."""
-    found: dict[tuple[int, str], tuple[str, list[int]]] = {}
+    found: dict[tuple[int, str], tuple[str, int, int, int]] = {}
     for batch in batches:
+        counts = batch.get("hintBatches", {})
+        alone = [1, batch["batch"], batch["batch"]]
         for operator in batch["operators"]:
             for hint in [*operator["hints"], *(each for given in operator["inputs"] for each in given["hints"])]:
-                key = (operator["operator"], re.sub(r"[\d:.TZ-]+", "#", hint))
-                found[key] = (hint, [*found.get(key, ("", []))[1], batch["batch"]])
+                key = (operator["operator"], without_numbers(hint))
+                many, first, last = counts.get(hint, alone)
+                _, before, since, _ = found.get(key, ("", 0, first, 0))
+                found[key] = (hint, before + many, since, last)
     if not found:
         return "<h3>Hints</h3><p>None: nothing stood out.</p>"
     rows = "".join(
-        f'<tr class="hint"><td>{operator}</td><td>{_text(hint)}</td>'
-        f"<td>{len(numbers)}, {numbers[0]} to {numbers[-1]}</td></tr>"
-        for (operator, _), (hint, numbers) in found.items()
+        f'<tr class="hint"><td>{operator}</td><td>{_text(hint)}</td><td>{many}, {first} to {last}</td></tr>'
+        for (operator, _), (hint, many, first, last) in found.items()
     )
     return f"<h3>Hints</h3><table><tr><th>operator</th><th>hint</th><th>batches</th></tr>{rows}</table>"
 
@@ -120,6 +124,11 @@ def without_values(batch: Figures) -> Figures:
         for hot in given.get("hotKeys", []):
             hot.pop("key", None)
     return copy
+
+
+def _many(batch: Figures) -> int:
+    """Return how many batches a point of the report stands for."""
+    return int(batch.get("batches", 1))
 
 
 def _name(batch: Figures) -> str:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from streamjoin import _live
-from streamjoin._figures import Batches, of_place
+from streamjoin._figures import looking_at, of_place
 from streamjoin._live_table import as_text
 from streamjoin._packages import needed
 from streamjoin._report_page import write
@@ -15,12 +15,10 @@ def watch(arguments: argparse.Namespace) -> None:
     call = "python -m streamjoin watch"
     needed("rich", _live.WATCH, call)
 
-    def read() -> Batches:
-        return of_place(arguments.of, arguments.history, call)
-
+    look = looking_at(arguments.of, arguments.history, call)
     if _live.in_terminal() and not arguments.once:
-        _live.draw(read, arguments.interval, call)
-    print(as_text(read()))
+        _live.draw(look, arguments.interval, call)
+    print(as_text(look()))
 
 
 def report(arguments: argparse.Namespace) -> None:

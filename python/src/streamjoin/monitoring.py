@@ -4,16 +4,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin import _live
 from streamjoin._arguments import wrong_argument
 from streamjoin._calls import ask, check_session
-from streamjoin._figures import Batches, merged, no_figures, of_history, of_lines, of_place
+from streamjoin._figures import Look, looking_at, of_lines
+from streamjoin._history import History
 from streamjoin._live_table import as_text
 from streamjoin._packages import needed
+from streamjoin._places import no_figures
 from streamjoin._queries import session_of
 from streamjoin._report_page import write
+from streamjoin._series import Batches, joined
 
 
 def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:
@@ -49,7 +53,7 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     """
     if not isinstance(path, str | Path):
         raise wrong_argument("sj.report", "the path of the file to write", path)
-    batches = _figures_of(of, history, "sj.report", patience=2)
+    batches = _looking_at(of, history, "sj.report", everything=True)()
     file = Path(path)
     write(batches, of, file, "sj.report")
     return file
@@ -126,40 +130,58 @@ def watch(
     """
     if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
         raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
-    _figures_of(of, history, "sj.watch", patience=2)  # what is wrong with the arguments is said here
+    look = _looking_at(of, history, "sj.watch")
+    look()  # what is wrong with the arguments is said here
     terminal = _live.in_terminal()
-    watched = Watch(lambda: _figures_of(of, history, "sj.watch"), interval or (1 if terminal else 3))
+    watched = Watch(look, interval or (1 if terminal else 3))
     if terminal:
         watched.run()
     return watched
 
 
-def _figures_of(of: StreamingQuery | str | Path, history: str | Path | None, call: str, patience: float = 0) -> Batches:
-    """Return the figures of a query or at a place; arguments and errors as of :func:`report`.
+def _looking_at(
+    of: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
+) -> Look:
+    """Return what looks at the figures of a query or of a place; arguments and errors as of :func:`report`.
 
-    It waits so many seconds for the figures of a query's last batch, which come a moment after its end.
+    The first look waits for the figures of a query's last batch, which come a moment after its end.
     """
     folder = None if history is None else str(history)
     if isinstance(of, str | Path):
-        return of_place(str(of), folder, call)
-    spark = session_of(of, call, "or the path of a history, an event log or a checkpoint")
+        return looking_at(str(of), folder, call, everything)
+    query = of
+    spark = session_of(query, call, "or the path of a history, an event log or a checkpoint")
     check_session(spark)
-    query = str(of.id)
-    until = time.monotonic() + patience
+    before = None if folder is None else History(folder, str(query.id), everything)
+    until = time.monotonic() + _PATIENCE
+
+    def look() -> Batches:
+        found = _now(spark, query, until)
+        if before is not None:
+            found = joined(before.look(), found)
+        if not found.get(str(query.id)):
+            raise no_figures(
+                call,
+                f"the query {query.name or query.id} has not ended a batch with a join yet",
+                "Wait for its first batch. A query without joins of streamjoin has no figures; of one that maintains "
+                "an arrangement sj.explain_analyze(query) has them.",
+            )
+        return found
+
+    return look
+
+
+_PATIENCE = 2
+"""Seconds."""
+
+
+def _now(spark: SparkSession, query: StreamingQuery, until: float) -> Batches:
+    """Return the figures that the driver has of a query; it waits for those of the last batch until some time."""
+    key = str(query.id)
     while True:
-        found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{query}')").collect())
-        last = found[query][-1]["batch"] if query in found else -1
-        progress = of.lastProgress
+        found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{key}')").collect())
+        last = found[key][-1]["batch"] if key in found else -1
+        progress = query.lastProgress
         if time.monotonic() >= until or progress is None or last >= progress.batchId:
-            break
+            return found
         time.sleep(0.05)
-    if folder is not None:
-        found = merged({query: of_history(folder).get(query, [])}, found)
-    if not found.get(query):
-        raise no_figures(
-            call,
-            f"the query {of.name or query} has not ended a batch with a join yet",
-            "Wait for its first batch. A query without joins of streamjoin has no figures; of one that maintains an "
-            "arrangement sj.explain_analyze(query) has them.",
-        )
-    return found

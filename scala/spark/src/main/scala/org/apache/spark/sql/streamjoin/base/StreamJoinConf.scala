@@ -210,6 +210,14 @@ private[streamjoin] object StreamJoinConf {
     .checkValue(_ > 0, "must be positive")
     .createWithDefault(10000)
 
+  val HistoryMaxAge: OptionalConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.history.maxAge")
+    .doc("How long the history keeps the figures of a batch.")
+    .version("0.1.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createOptional
+
   val UiEnabled: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.ui.enabled")
     .doc("Show the figures of each batch in Spark's web page, and write them to its event log.")
@@ -248,6 +256,7 @@ private[streamjoin] object StreamJoinConf {
     ObserveRows,
     History,
     HistoryMaxBatches,
+    HistoryMaxAge,
     UiEnabled,
     UiShowKeys
   )

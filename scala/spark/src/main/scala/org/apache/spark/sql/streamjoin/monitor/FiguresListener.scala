@@ -52,7 +52,8 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
     val state = query.sparkSession.sessionState
     state.conf.getConf(StreamJoinConf.History).map { folder =>
       val most = state.conf.getConf(StreamJoinConf.HistoryMaxBatches)
-      new FiguresHistory(new Path(folder, query.id.toString), state.newHadoopConf(), most)
+      val maxAge = state.conf.getConf(StreamJoinConf.HistoryMaxAge)
+      new FiguresHistory(new Path(folder, query.id.toString), state.newHadoopConf(), most, maxAge)
     }
   }
 
@@ -70,7 +71,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
           val name = Option(progress.name)
           RecentFigures.all.add(progress.id, name, line)
           guard("page")(watched.shown.foreach(_.add(progress.id, name, line)))
-          guard("history")(watched.history.foreach(_.add(progress.batchId, line, System.nanoTime())))
+          guard("history")(watched.history.foreach(_.add(line, System.nanoTime(), System.currentTimeMillis())))
         }
       }
     }
@@ -78,7 +79,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
     queries.remove(event.runId).foreach { watched =>
       watched.guard("metrics")(watched.metrics.foreach(_.remove()))
-      watched.guard("history")(watched.history.foreach(_.write()))
+      watched.guard("history")(watched.history.foreach(_.write(System.currentTimeMillis())))
       watched.guard("plan") {
         val query = watched.query
         QueryFigures.of(query).foreach { figures =>

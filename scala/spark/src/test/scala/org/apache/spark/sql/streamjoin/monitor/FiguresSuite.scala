@@ -5,6 +5,7 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
@@ -12,6 +13,7 @@ import org.scalatest.time.SpanSugar._
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.monitor.page.BatchSeries
 
 /** The figures of each batch: in this driver, and in the files of the history. */
 class FiguresSuite extends AnyFunSuite with JoinTest {
@@ -67,8 +69,8 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
         assert(figures.path("operators").get(0).path("inputs").get(0).path("below").get(0).asInt == 1)
 
         // The first batch is in the history at once, the others when the query has stopped.
-        val file = history.resolve(id).resolve("0000000000.jsonl")
-        assert(lines(file).map(_.path("batch").asLong).head == 0)
+        def kept = written(history.resolve(id)).flatMap(lines).map(_.path("batch").asLong)
+        assert(eventually(timeout(20.seconds))(kept.head) == 0)
         job.feed(o("c", "10:50", 1))
         // 20 minutes behind the newest of the batch before; later than that is late.
         job.feed(o("c", "10:30", 1))
@@ -88,7 +90,7 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
         val seen = job.seen.last.id
         job.stop()
         eventually(timeout(20.seconds)) {
-          assert(lines(file).map(_.path("batch").asLong) == (0L to seen))
+          assert(kept == (0L to seen))
         }
         assert(recent(id).last.path("batch").asLong == seen)
       }
@@ -131,17 +133,104 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a history is bounded, and one that cannot be written stops no query") {
+  private def written(folder: Path): Seq[Path] = {
+    val files = Files.list(folder)
+    try files.iterator.asScala.toSeq.filterNot(_.getFileName.toString.startsWith(".")).sorted
+    finally files.close()
+  }
+
+  private def names(folder: Path): Seq[String] = written(folder).map(_.getFileName.toString)
+
+  private def newHistory(folder: Path, most: Int = 10000, maxAge: Option[Long] = None): FiguresHistory =
+    new FiguresHistory(new HadoopPath(folder.toUri), spark.sessionState.newHadoopConf(), most, maxAge)
+
+  private val Interval = 10L * 1000 * 1000 * 1000
+
+  test("an hourly job keeps batches, however many runs and files that takes") {
     val folder = Files.createTempDirectory("streamjoin-history")
-    val conf = spark.sessionState.newHadoopConf()
-    val history = new FiguresHistory(new org.apache.hadoop.fs.Path(folder.toUri), conf, 2000)
-    (0 until 10000).foreach(batch => history.add(batch, s"""{"batch":$batch}""", 0))
-    history.write()
-    val there = Files.list(folder).iterator.asScala.toSeq.filter(_.toString.endsWith(".jsonl")).sorted
+    for (run <- 0 to 250) {
+      val history = newHistory(folder, most = 100)
+      history.add(s"""{"batch":$run}""", 0, 1000L + run)
+      history.write(1000L + run)
+      assert(written(folder).size <= 28)
+    }
+    val kept = written(folder).flatMap(lines).map(_.path("batch").asInt)
+    assert(kept == (kept.head to 250))
+    assert(kept.size >= 100 && kept.size < 200)
+    assert(names(folder).last == "000000000250-1-1250.jsonl")
+  }
+
+  test("each line is written four times at most, and there are few files") {
+    val folder = Files.createTempDirectory("streamjoin-history")
+    val history = newHistory(folder)
+    val written = scala.collection.mutable.Map.empty[String, Long].withDefaultValue(0L)
+    (0 until 2000).foreach { batch =>
+      history.add(f"""{"batch":$batch%010d}""", batch * Interval, batch)
+      names(folder).foreach(name => written(name) = Files.size(folder.resolve(name)))
+    }
+    assert(names(folder) == (0 until 2).map(n => f"${n * 1000}%012d-1000-${n * 1000 + 999}.jsonl"))
+    val line = Files.size(folder.resolve(names(folder).head)) / 1000
+    assert(written.values.sum <= 4 * 2000 * line)
+  }
+
+  test("lines of one interval are one file; what a run wrote last is there when it ends") {
+    val folder = Files.createTempDirectory("streamjoin-history")
+    val history = newHistory(folder)
+    (0 until 50).foreach(batch => history.add(s"""{"batch":$batch}""", batch, batch))
+    assert(names(folder) == Seq("000000000000-1-0.jsonl"))
+    history.add("""{"batch":50}""", Interval, 50)
+    assert(names(folder) == Seq("000000000000-1-0.jsonl", "000000000001-50-50.jsonl"))
+    history.add("""{"batch":51}""", Interval, 51)
+    history.write(52)
+    assert(names(folder).last == "000000000051-1-52.jsonl")
+    assert(written(folder).flatMap(lines).map(_.path("batch").asInt) == (0 to 51))
+  }
+
+  test("a history is bounded by batches and by age, and goes on from an older version's files") {
+    val folder = Files.createTempDirectory("streamjoin-history")
+    def older(first: Int, batches: Range): Unit =
+      Files.writeString(
+        folder.resolve(f"$first%010d.jsonl"),
+        batches.map(n => s"{\"batch\":$n}\n").mkString
+      ): Unit
+    older(0, 0 until 1000)
+    older(1000, 1000 until 1500)
+    older(1500, 1500 until 1501)
+    val history = newHistory(folder, most = 1200)
+    history.add("""{"batch":1501}""", 0, 5)
+    assert(written(folder).flatMap(lines).map(_.path("batch").asInt) == (0 to 1501))
+    assert(names(folder).forall(_.matches("\\d{12}-\\d+-\\d+\\.jsonl")))
+    (1502 until 4000).foreach(batch => history.add(s"""{"batch":$batch}""", batch * Interval, 5))
+    val kept = written(folder).flatMap(lines).map(_.path("batch").asInt)
+    assert(kept == (kept.head until 4000) && kept.size >= 1200 && kept.size < 2300)
+
+    newHistory(folder, maxAge = Some(1000)).add("""{"batch":4000}""", 0, 5000)
+    assert(names(folder) == Seq("000000004000-1-5000.jsonl"))
+  }
+
+  test("what a run that ended within a merge has left is read once, and removed") {
+    val folder = Files.createTempDirectory("streamjoin-history")
+    def file(name: String, batches: Range): Unit =
+      Files.writeString(folder.resolve(name), batches.map(n => s"{\"batch\":$n}\n").mkString): Unit
+    file("000000000000-10-9.jsonl", 0 until 10)
+    file("000000000003-1-3.jsonl", 3 until 4)
+    file("000000000009-1-9.jsonl", 9 until 10)
     assert(
-      there.map(_.getFileName.toString) == Seq("0000007000.jsonl", "0000008000.jsonl", "0000009000.jsonl")
+      HistoryFile.inOrder(names(folder).flatMap(HistoryFile.of)).map(_.name) == Seq("000000000000-10-9.jsonl")
     )
-    assert(there.flatMap(lines).map(_.path("batch").asInt) == (7000 until 10000))
+    newHistory(folder).add("""{"batch":10}""", 0, 10)
+    assert(names(folder) == Seq("000000000000-10-9.jsonl", "000000000010-1-10.jsonl"))
+  }
+
+  test("a history that cannot be written stops no query, and has what came once it can") {
+    val folder = Files.createTempDirectory("streamjoin-history")
+    Files.delete(folder)
+    Files.createFile(folder)
+    val history = newHistory(folder)
+    (0 until 3).foreach(batch => intercept[java.io.IOException](history.add(s"""{"batch":$batch}""", 0, 0)))
+    Files.delete(folder)
+    history.add("""{"batch":3}""", 0, 0)
+    assert(written(folder).flatMap(lines).map(_.path("batch").asInt) == (0 to 3))
 
     val noFolder = Files.createTempFile("streamjoin", "file")
     withConf("spark.streamjoin.history" -> noFolder.toString) {
@@ -149,5 +238,40 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
         assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)).nonEmpty)
       }
     }
+  }
+
+  test("the series of a query's batches is bounded, and loses none") {
+    val series = new BatchSeries(most = 100)
+    def batch(number: Int, rows: Int) = BatchSeries.parse(
+      s"""{"id":"q","batch":$number,"timestamp":${number * 10},"phasesMs":{"triggerExecution":${number % 7}},
+         |"operators":[{"operator":1,"kind":"k","title":"t","rowsOut":1,"rowsKept":${number % 5},"tasks":{"rows":[1]},
+         |"hints":["h"],"inputs":[{"side":"left","name":"o","rowsIn":$rows,
+         |"columns":[{"name":"o.t","watermark":$number}]}]}]}""".stripMargin
+    )
+    (0 until 1000).foreach(number => series.add(batch(number, 2)))
+    val points = series.lines.map(mapper.readTree)
+    assert(points.size <= 100 && points.size > 50)
+    assert(points.map(_.path("batches").asInt).sum == 1000)
+    assert(
+      points.map(_.path("firstBatch").asInt) == points
+        .map(_.path("batch").asInt)
+        .scanLeft(0)((_, n) => n + 1)
+        .init
+    )
+    val operators = points.map(_.path("operators").get(0))
+    assert(operators.map(_.path("rowsOut").asInt).sum == 1000)
+    assert(operators.map(_.path("inputs").get(0).path("rowsIn").asInt).sum == 2000)
+    assert(operators.forall(_.path("rowsKept").asInt == 4) && operators.forall(!_.has("tasks")))
+    assert(points.init.forall(_.path("phasesMs").path("triggerExecution").asInt == 6))
+    assert(points.last.findPath("watermark").asInt == 999)
+    // A point that is stored and read again is the same one.
+    val again = new BatchSeries(most = 100)
+    points.foreach(again.add)
+    assert(again.lines == series.lines)
+
+    // A checkpoint that was put back.
+    series.add(batch(500, 7))
+    val after = series.lines.map(mapper.readTree)
+    assert(after.last.path("batch").asInt == 500 && after.init.forall(_.path("firstBatch").asInt < 500))
   }
 }

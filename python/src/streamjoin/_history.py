@@ -1,0 +1,199 @@
+"""The history of queries: a folder for each, of whose files no more is read than is asked for.
+
+``FiguresHistory`` of the extension writes it: ``<folder>/<query id>/<first line>-<lines>-<time>.jsonl``, whose names
+say which lines they have. An older version named them by their first batches: ``0000001000.jsonl``.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from streamjoin import _places
+from streamjoin._series import FULL, Batches, Gathered, of_line
+
+_NAME = re.compile(r"(\d{12,})-(\d+)-\d+\.jsonl")
+_ENDING = ".jsonl"
+_ATTEMPTS = 5
+
+
+class File(NamedTuple):
+    """A file of a history: where it is, which lines it has if its name says so, else its size in bytes."""
+
+    path: str
+    size: int | None
+    first: int | None = None
+    lines: int = 1
+
+    @property
+    def name(self) -> str:
+        """Return the last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def end(self) -> int:
+        """Return the number of the first line that it has not."""
+        return (self.first or 0) + self.lines
+
+
+def file_of(path: str, size: Callable[[], int]) -> File:
+    """Return the file at a path; its size is asked for where its name does not say which lines it has."""
+    found = _NAME.fullmatch(path.rsplit("/", 1)[-1])
+    return File(path, None, int(found[1]), int(found[2])) if found else File(path, size())
+
+
+def _begin(file: File) -> int:
+    """Return the first batch of a file of an older version; any other file is one by itself."""
+    return int(file.name.removesuffix(_ENDING)) if file.name.removesuffix(_ENDING).isdecimal() else 0
+
+
+def in_order(files: Iterable[File]) -> list[File]:
+    """Return the files, the oldest first, without those whose lines a larger one has."""
+    old: list[File] = []
+    new: list[File] = []
+    for file in files:
+        (old if file.first is None else new).append(file)
+    kept: list[File] = []
+    for file in sorted(new, key=lambda each: (each.first, -each.lines)):
+        if not kept or kept[-1].end < file.end:
+            kept.append(file)
+    # An older file ends where the next one begins.
+    old = sorted(old)
+    batches = [_begin(file) for file in old]
+    return [
+        *(
+            file._replace(lines=max(after - first, 1))
+            for file, first, after in zip(old, batches, batches[1:], strict=False)
+        ),
+        *old[-1:],
+        *kept,
+    ]
+
+
+class History:
+    """What a folder has of queries, or of one of them. Each look reads what is new; the first one what is asked for.
+
+    Args:
+        folder: A history, the folder of one query in it, or a file of that.
+        query: The id of a query, whose figures are returned alone: no file of another one is read.
+        everything: Whether all batches are asked for, and not the last ones only.
+    """
+
+    def __init__(self, folder: str, query: str | None = None, everything: bool = False) -> None:
+        self._files = _OfSpark(folder) if (path := _places.local(folder)) is None else _Local(path)
+        self._query = query
+        self._everything = everything
+        self._gathered = Gathered() if everything else Gathered(points=0)
+        self._read: dict[str, _Position] = {}
+
+    def look(self) -> Batches:
+        """Return what there is now; empty if there is no history."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                for folder, files in self._files.of(self._query):
+                    self._read_new(folder, in_order(files))
+                break
+            except FileNotFoundError:  # it became a part of a larger one in the meantime
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        found = self._gathered.batches()
+        return found if self._query is None else {id_: all_ for id_, all_ in found.items() if id_ == self._query}
+
+    def _read_new(self, folder: str, files: list[File]) -> None:
+        read = self._read.get(folder)
+        if read is None or (read.end is None and files and files[-1].first is not None):
+            files = files if self._everything else _last(files)
+            read = self._read[folder] = _Position()
+        for file in files:
+            skipped = read.skipped(file)
+            if skipped is None:
+                continue
+            lines = self._files.lines(file)
+            for _ in range(skipped):
+                next(lines, None)
+            self._gathered.add(of_line(line) for line in lines)
+            read.has(file)
+
+
+def _last(files: list[File]) -> list[File]:
+    """Return the last files that have the batches that are kept as they are."""
+    many, at = 0, len(files)
+    while at and many < FULL:
+        at -= 1
+        many += files[at].lines
+    return files[at:]
+
+
+class _Position:
+    """How far the files of a query have been read."""
+
+    def __init__(self) -> None:
+        self.end: int | None = None
+        self._old: dict[str, int | None] = {}
+
+    def skipped(self, file: File) -> int | None:
+        """Return how many lines of a file are known; None if all are."""
+        if file.first is None:
+            return None if self._old.get(file.path) == file.size else 0
+        known = (self.end or 0) - file.first
+        return None if file.lines <= known else max(known, 0)
+
+    def has(self, file: File) -> None:
+        if file.first is None:
+            self._old[file.path] = file.size
+        else:
+            self.end = file.end
+
+
+class _Local:
+    """Folders of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def of(self, query: str | None) -> Iterator[tuple[str, list[File]]]:
+        """Yield folders with their files: of a query its own, which may be the root itself, or else all."""
+        if self._root.is_file():
+            yield "", [file_of(str(self._root), lambda: self._root.stat().st_size)]
+        elif query is not None and (self._root / query).is_dir():
+            yield query, _listed(self._root / query)
+        elif self._root.is_dir():
+            yield "", _listed(self._root)
+            if query is None:
+                yield from self._below()
+
+    def _below(self) -> Iterator[tuple[str, list[File]]]:
+        for name in sorted(entry.name for entry in os.scandir(self._root) if entry.is_dir()):
+            yield name, _listed(self._root / name)
+
+    def lines(self, file: File) -> Iterator[str]:
+        with Path(file.path).open(encoding="utf-8") as lines:
+            yield from lines
+
+
+def _listed(folder: Path) -> list[File]:
+    entries = [entry for entry in os.scandir(folder) if entry.name.endswith(_ENDING)]
+    return [file_of(entry.path, partial(_size, entry)) for entry in entries]
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    return entry.stat().st_size
+
+
+class _OfSpark:
+    """Folders of Hadoop's file systems."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root.rstrip("/")
+
+    def of(self, query: str | None) -> Iterator[tuple[str, list[File]]]:
+        found = _places.listed_by_spark(f"{self._root}/{query}", _ENDING, deep=False) if query is not None else []
+        folders: dict[str, list[File]] = {}
+        for path, size in found or _places.listed_by_spark(self._root, _ENDING, deep=query is None):
+            folders.setdefault(path.rpartition("/")[0], []).append(file_of(path, partial(int, size)))
+        yield from sorted(folders.items())
+
+    def lines(self, file: File) -> Iterator[str]:
+        yield from _places.text_of_spark(file.path).splitlines()

@@ -1,0 +1,101 @@
+"""Files on this machine, and on the file systems that only Spark reads.
+
+Nothing here needs PySpark but the folders of other file systems, which an active session reads.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from streamjoin.errors import StreamJoinError
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def local(place: str) -> Path | None:
+    """Return the path on this machine, or None for one of another file system."""
+    if place.startswith("file:"):
+        return Path(urlsplit(place).path)
+    return None if _SCHEME.match(place) else Path(place)
+
+
+def is_address(place: str) -> bool:
+    """Tell whether a place is a page, and no path."""
+    return urlsplit(place).scheme in ("http", "https")
+
+
+def checkpoint_id(place: str) -> str | None:
+    """Return the id of the query that has its checkpoint at a path; None if it is no checkpoint."""
+    if is_address(place):
+        return None
+    path = local(place)
+    try:
+        if path is None:
+            text = text_of_spark(f"{place.rstrip('/')}/metadata")
+        else:
+            text = (path / "metadata").read_text(encoding="utf-8")
+        return str(json.loads(text)["id"])
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
+def listed_by_spark(folder: str, ending: str, deep: bool) -> list[tuple[str, int]]:
+    """Return the paths and sizes of the files in a folder, and below it if asked for; none is read."""
+    from pyspark.errors import AnalysisException
+
+    reader = _reader(folder).format("binaryFile").option("pathGlobFilter", f"*{ending}")
+    if deep:
+        reader = reader.option("recursiveFileLookup", "true")
+    try:
+        return [(row.path, row.length) for row in reader.load(folder).select("path", "length").collect()]
+    except AnalysisException:
+        return []
+
+
+def text_of_spark(path: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        FileNotFoundError: If it is not there, or not there any more.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        return "".join(row.value for row in _reader(path).text(path, wholetext=True).collect())
+    except AnalysisException as error:
+        raise FileNotFoundError(path) from error
+
+
+def setting(name: str) -> str | None:
+    """Return a setting of the active session; None if it is not set, or if there is no session."""
+    session = _session()
+    return None if session is None else session.conf.get(name, None)
+
+
+def no_figures(call: str, problem: str, advice: str) -> StreamJoinError:
+    """Return the error for a place without figures."""
+    return StreamJoinError("STREAMJOIN_NO_FIGURES", call=call, problem=problem, advice=advice)
+
+
+def events(folder: Path) -> Iterator[Path]:
+    """Yield the files of a rolling event log, in their order: ``events_<n>_<application>``, compacted or not."""
+    numbered = [(int(found[1]), file) for file in folder.iterdir() if (found := re.match(r"events_(\d+)_", file.name))]
+    yield from (file for _, file in sorted(numbered))
+
+
+def _reader(path: str) -> Any:
+    session = _session()
+    if session is None:
+        raise no_figures("streamjoin", f"{path} is not on this machine", "Read it where a SparkSession is active.")
+    return session.read
+
+
+def _session() -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession()

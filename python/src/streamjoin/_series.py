@@ -1,0 +1,212 @@
+"""The batches of queries in bounded memory: the last ones as they are, those before them as points of charts."""
+
+import itertools
+import json
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from typing import Any
+
+Figures = dict[str, Any]
+Batches = dict[str, list[Figures]]
+"""The figures of each query by its id, the oldest batch first."""
+
+FULL = 200
+"""Batches of a query that are kept as they are: the last ones."""
+POINTS = 1000
+"""Points that stand for the batches before them."""
+
+_OF_BATCH = ("id", "runId", "name", "timestamp", "triggerMs", "phasesMs", "version", "batch")
+_OF_OPERATOR = ("operator", "kind", "title", "rowsOut", "late", "padded", "rowsKept", "bytesKept", "memoryBytes")
+_OF_INPUT = ("side", "name", "rowsIn", "late", "rowsKept", "bytesKept", "columns")
+_SUMS = ("rowsOut", "late", "padded", "rowsIn")
+_PEAKS = ("rowsKept", "bytesKept", "memoryBytes")
+_HISTOGRAMS = {"distances": "pairs", "lateness": "rows"}
+
+
+def of_line(line: str) -> Any:
+    """Return what is in a line of JSON; None if it is not complete, as the last one of a file that is being written."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+class Gathered:
+    """The batches of some queries, which come in any mixture, each query's in their order."""
+
+    def __init__(self, points: int = POINTS) -> None:
+        self._points = points
+        self._queries: dict[str, Series] = {}
+
+    def add(self, all_figures: Iterable[Any]) -> "Gathered":
+        """Take what are figures, and return itself."""
+        for figures in all_figures:
+            if isinstance(figures, dict) and "id" in figures and "batch" in figures:
+                query = str(figures["id"])
+                series = self._queries.get(query)
+                if series is None:
+                    series = self._queries[query] = Series(points=self._points)
+                series.add(figures)
+        return self
+
+    def batches(self) -> Batches:
+        """Return what there is of each query."""
+        return {query: series.batches() for query, series in self._queries.items()}
+
+
+class Series:
+    """The batches of one query.
+
+    A batch that runs again, perhaps after its checkpoint was put back, replaces what it repeats. Where there are more
+    batches than are kept as they are, and more than points, neighbors become one point: ``batches`` says how many it
+    stands for, ``firstBatch`` and ``firstTimestamp`` where it begins. It has the sums of what came and went and of
+    histograms, the highest of what was kept, the times of the slowest batch, every hint, with how many batches had it,
+    the first and the last one of them in ``hintBatches``, and of all else what the last batch had. What only one batch
+    can have, as its tasks, it has not.
+    """
+
+    def __init__(self, full: int = FULL, points: int = POINTS) -> None:
+        self._full, self._most = full, points
+        self._last: deque[Figures] = deque()
+        self._points: list[Figures] = []
+        self._width = 1
+
+    def add(self, figures: Figures) -> None:
+        """Take the figures of the next batch."""
+        first = first_batch(figures)
+        while self._last and first_batch(self._last[-1]) >= first:
+            self._last.pop()
+        if not self._last:
+            while self._points and first_batch(self._points[-1]) >= first:
+                self._points.pop()
+        self._last.append(figures)
+        if len(self._last) > self._full:
+            oldest = self._last.popleft()
+            if self._most:
+                self._to_points(oldest)
+
+    def _to_points(self, figures: Figures) -> None:
+        if self._points and self._points[-1]["batches"] + figures.get("batches", 1) <= self._width:
+            _merge(self._points, _point(figures))
+        else:
+            self._points.append(_point(figures))
+        if len(self._points) > self._most:
+            pairs, self._points = self._points, []
+            for at, point in enumerate(pairs):
+                if at % 2:
+                    _merge(self._points, point)
+                else:
+                    self._points.append(point)
+            self._width *= 2
+
+    def batches(self) -> list[Figures]:
+        """Return points and batches, the oldest first."""
+        return [*map(_finished, self._points), *self._last]
+
+
+def first_batch(figures: Figures) -> int:
+    """Return the first batch that figures are of, or those of a point."""
+    return int(figures["firstBatch"] if "firstBatch" in figures else figures["batch"])
+
+
+def _point(figures: Figures) -> Figures:
+    """Return what a point has of a batch; of a histogram how many by its bucket, of hints how many by their words."""
+    point = {name: figures[name] for name in _OF_BATCH if name in figures}
+    point["batches"] = figures.get("batches", 1)
+    point["firstBatch"] = first_batch(figures)
+    point["firstTimestamp"] = figures.get("firstTimestamp", figures.get("timestamp"))
+    point["operators"] = operators = []
+    counts = figures.get("hintBatches") or defaultdict(lambda: [1, figures["batch"], figures["batch"]])
+    for operator in figures.get("operators", []):
+        of = {name: operator[name] for name in _OF_OPERATOR if name in operator}
+        of["inputs"] = []
+        for given in operator["inputs"]:
+            own = {name: given[name] for name in _OF_INPUT if name in given}
+            _more(given, own, counts)
+            of["inputs"].append(own)
+        _more(operator, of, counts)
+        operators.append(of)
+    return point
+
+
+def _more(of: Figures, to: Figures, counts: dict[str, list[int]]) -> None:
+    to["hints"] = {without_numbers(hint): (hint, *counts[hint]) for hint in of.get("hints", [])}
+    for name, counted in _HISTOGRAMS.items():
+        if name in of:
+            buckets = {(each["fromMs"], each["toMs"]): each[counted] for each in of[name]["buckets"]}
+            to[name] = {**of[name], "buckets": buckets}
+
+
+def without_numbers(hint: str) -> str:
+    """Return what hints have in common that differ in numbers and times only."""
+    return re.sub(r"[\d:.TZ-]+", "#", hint)
+
+
+def _merge(points: list[Figures], later: Figures) -> None:
+    """Make one point of the last one and a later one."""
+    earlier = points[-1]
+    points[-1] = later
+    later["batches"] += earlier["batches"]
+    later["firstBatch"], later["firstTimestamp"] = earlier["firstBatch"], earlier["firstTimestamp"]
+    if _took(earlier) > _took(later):
+        later["phasesMs"] = earlier["phasesMs"]
+    for before, of in _same(earlier["operators"], later["operators"], "operator", "title"):
+        _add(before, of)
+        for given, own in _same(before["inputs"], of["inputs"], "side", "name"):
+            _add(given, own)
+
+
+def _took(point: Figures) -> float:
+    return float(point.get("phasesMs", {}).get("triggerExecution", 0))
+
+
+def _same(earlier: list[Figures], later: list[Figures], *names: str) -> list[tuple[Figures, Figures]]:
+    """Return those that are the same one in both: all, unless the query was changed."""
+    known = {tuple(map(each.get, names)): each for each in earlier}
+    return [(known[key], each) for each in later if (key := tuple(map(each.get, names))) in known]
+
+
+def _add(earlier: Figures, later: Figures) -> None:
+    for name in _SUMS:
+        if name in earlier:
+            later[name] = later.get(name, 0) + earlier[name]
+    for name in _PEAKS:
+        if name in earlier:
+            later[name] = max(later.get(name, 0), earlier[name])
+    for key, (hint, many, first, last) in earlier["hints"].items():
+        words, found, _, until = later["hints"].get(key, (hint, 0, 0, last))
+        later["hints"][key] = (words, found + many, first, until)
+    for name in _HISTOGRAMS:
+        if name in earlier and name in later:
+            buckets = later[name]["buckets"]
+            for bucket, many in earlier[name]["buckets"].items():
+                buckets[bucket] = buckets.get(bucket, 0) + many
+        elif name in earlier:
+            later[name] = earlier[name]
+
+
+def _finished(point: Figures) -> Figures:
+    """Return a point in the form of figures."""
+    hints: dict[str, list[int]] = {}
+
+    def done(of: Figures) -> Figures:
+        hints.update({hint: counted for hint, *counted in of["hints"].values()})
+        made = {**of, "hints": [hint for hint, *_ in of["hints"].values()]}
+        for name, counted in _HISTOGRAMS.items():
+            if name in of:
+                buckets = sorted(of[name]["buckets"].items())
+                made[name] = {
+                    **of[name],
+                    "buckets": [{"fromMs": start, "toMs": end, counted: many} for (start, end), many in buckets],
+                }
+        return made
+
+    operators = [{**done(of), "inputs": [done(given) for given in of["inputs"]]} for of in point["operators"]]
+    return {**point, "operators": operators, "hintBatches": hints}
+
+
+def joined(*all_batches: Batches) -> Batches:
+    """Return the batches of several places together; the last place wins."""
+    each = itertools.chain.from_iterable(figures for found in all_batches for figures in found.values())
+    return Gathered().add(each).batches()
