@@ -249,10 +249,11 @@ def test_the_live_table(ran: Ran) -> None:
     assert "·········█████████│█████" in line
     assert line.rstrip().endswith("deliveries, 2 hours to go")
     assert "! 5 rows wait <b>" in as_text({"q": [figures]})
+    given["name"] = other["name"] = "orders"
     for width in (200, 110, 80):
         narrow = as_text({"q": [figures]}, width)
         assert max(map(len, narrow.splitlines())) <= width
-        assert "waits for" in narrow and "2 hours" in narrow and "to go" in narrow, width
+        assert "waits for" in narrow and "deliveries, 2 hours to go" in narrow, width
     given["name"] = "orders of all the shops, " * 10
     assert "deliveries, 2 hours to go" in as_text({"q": [figures]}), "as long as it needs to be"
     assert sparkline([]) == "" and sparkline([0, 0]) == "▁▁"
@@ -300,7 +301,7 @@ def test_of_a_long_history_only_what_is_new_is_read(tmp_path: Path) -> None:
     written(folder, "mine", 2210, 1)
     assert look()["mine"][-1]["batch"] == 2210
     assert opened.names() == ["000000002210-1-0.jsonl"]
-    # Small files become a large one, which has a batch more; the small ones are removed a moment later.
+    # Small files become a large one, with a batch more; the small ones are removed a moment later.
     written(folder, "mine", 2000, 212)
     assert [each["batch"] for each in look()["mine"]] == list(range(2012, 2212))
     assert opened.names() == ["000000002000-212-0.jsonl"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import select
+import shutil
 import sys
 import threading
 import time
@@ -9,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamjoin._figures import Batches
 from streamjoin._live_table import renderable
 from streamjoin._packages import needed
 from streamjoin._report_page import embedded, script, without_values
@@ -22,6 +22,11 @@ WATCH = "streamjoin[watch]"
 def in_terminal() -> bool:
     """Tell whether a person sits at a terminal, and not at a notebook."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not in_notebook()
+
+
+def width() -> int | None:
+    """Return how wide the terminal is; None where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def in_notebook() -> bool:

@@ -9,11 +9,12 @@ from streamjoin._series import Batches, Figures
 from streamjoin._words import instant, length, size
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
 _BAR = 24
+_WIDE = 10_000
 _SPARKS = "▁▂▃▄▅▆▇█"
 _BATCHES = 40
 """Of the line of batch times."""
@@ -25,18 +26,18 @@ def renderable(queries: Batches) -> RenderableType:
 
     parts: list[RenderableType] = []
     for batches in queries.values():
-        parts += [_head(batches), *(_operator(operator, batches) for operator in batches[-1]["operators"])]
+        parts += [_head(batches), *(_Fitting(operator, batches) for operator in batches[-1]["operators"])]
         parts += [_text(f"! {hint}", "yellow") for hint in _hints(batches[-1])]
     return Group(*parts)
 
 
-def as_text(queries: Batches, width: int = 150) -> str:
-    """Return the same as plain text."""
+def as_text(queries: Batches, width: int | None = None) -> str:
+    """Return the same as plain text, of a width or as wide as it needs to be."""
     import io
 
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    console = Console(file=io.StringIO(), width=width or _WIDE, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(renderable(queries))
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -63,20 +64,46 @@ def _head(batches: list[Figures]) -> Text:
     return text
 
 
-def _operator(operator: Figures, batches: list[Figures]) -> Table:
+class _Fitting:
+    """A table of an operator's inputs that leaves out columns where they do not fit, and never who waits for whom."""
+
+    def __init__(self, operator: Figures, batches: list[Figures]) -> None:
+        self._operator, self._batches = operator, batches
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.measure import Measurement
+
+        columns, unlimited = list(_COLUMNS), options.update(max_width=_WIDE)
+        for unimportant in (*_UNIMPORTANT, None):
+            table = _table(self._operator, self._batches, columns)
+            if unimportant is None or Measurement.get(console, unlimited, table).maximum <= options.max_width:
+                break
+            columns.remove(unimportant)
+        yield table
+
+
+_COLUMNS = ("input", "rows/s", "late", "rows kept", "bytes", "watermark", "lag", "limit to newest", "waits for")
+_UNIMPORTANT = ("limit to newest", "bytes", "lag", "rows/s", "late")
+"""Columns that are left out where a terminal is too narrow, in this order."""
+
+
+def _table(operator: Figures, batches: list[Figures], columns: list[str]) -> Table:
     from rich import box
     from rich.table import Table
 
     kept = f"{operator['rowsKept']:,} rows ({size(operator['bytesKept'])}, index {size(operator['memoryBytes'])})"
     title = _text(f"{operator['operator']} {operator['title']}: {operator['rowsOut']:,} rows out, keeps {kept}")
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("input", "rows/s", "late", "rows kept", "bytes", "watermark", "lag", "limit to newest", "waits for"):
+    for name in columns:
         right = name in ("rows/s", "late", "rows kept", "bytes")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "waits for")
+        wraps = name in ("input", "waits for")
+        table.add_column(
+            name, justify="right" if right else "left", no_wrap=not wraps, overflow="fold" if wraps else "ellipsis"
+        )
     for at, given in enumerate(operator["inputs"]):
         column = (given["columns"] or [{}])[0]
         watermark, newest = column.get("watermark"), column.get("newest")
-        table.add_row(
+        cells = (
             _text(given["name"]),
             _text(_rate(operator["operator"], at, batches)),
             _text(f"{given['late']:,}", "red") if given.get("late") else "",
@@ -87,6 +114,7 @@ def _operator(operator: Figures, batches: list[Figures]) -> Table:
             _text(_bar(given, limit_of(operator, given)), "blue"),
             _text(_waits(operator, given)),
         )
+        table.add_row(*(cell for name, cell in zip(_COLUMNS, cells, strict=True) if name in columns))
     return table
 
 

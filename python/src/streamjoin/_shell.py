@@ -18,7 +18,7 @@ def watch(arguments: argparse.Namespace) -> None:
     look = looking_at(arguments.of, arguments.history, call)
     if _live.in_terminal() and not arguments.once:
         _live.draw(look, arguments.interval, call)
-    print(as_text(look()))
+    print(as_text(look(), _live.width()))
 
 
 def report(arguments: argparse.Namespace) -> None:
