@@ -8,9 +8,11 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.streamjoin.StreamJoinExtensions
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, SessionListeners, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.inspect.{QueryFigures, StoppedQueries}
 
@@ -42,10 +44,14 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
   private def metrics(query: MicroBatchExecution): Option[QueryMetrics] = {
     val conf = query.sparkSession.sessionState.conf
     Option.when(conf.streamingMetricsEnabled) {
-      val name = Option(query.name).getOrElse(query.id.toString)
       val source = FiguresSource.of(session.sparkContext)
-      new QueryMetrics(source, query.runId, name, conf.getConf(StreamJoinConf.IndexMemory))
+      new QueryMetrics(source, query, isOurs(query.analyzedPlan), conf.getConf(StreamJoinConf.IndexMemory))
     }
+  }
+
+  private def isOurs(plan: LogicalPlan): Boolean = plan.exists {
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case other => other.getClass.getName.startsWith(Package)
   }
 
   private def history(query: MicroBatchExecution): Option[FiguresHistory] = {
@@ -71,10 +77,17 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
           val name = Option(progress.name)
           RecentFigures.all.add(progress.id, name, line)
           guard("page")(watched.shown.foreach(_.add(progress.id, name, line)))
-          guard("history")(watched.history.foreach(_.add(line, System.nanoTime(), System.currentTimeMillis())))
+          guard("history")(
+            watched.history.foreach(_.add(line, System.nanoTime(), System.currentTimeMillis()))
+          )
         }
       }
     }
+
+  /** There was nothing to do: it may never have had a batch. */
+  override def onQueryIdle(event: QueryIdleEvent): Unit = queries.get(event.runId).foreach { watched =>
+    watched.guard("metrics")(watched.metrics.foreach(_.idle()))
+  }
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
     queries.remove(event.runId).foreach { watched =>
@@ -94,6 +107,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 }
 
 private[streamjoin] object FiguresListener {
+  private val Package = classOf[StreamJoinExtensions].getPackage.getName
   final private class Watched(
       val query: MicroBatchExecution,
       val history: Option[FiguresHistory],

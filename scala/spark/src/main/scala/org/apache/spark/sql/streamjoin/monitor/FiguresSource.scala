@@ -20,9 +20,16 @@ final private[monitor] class FiguresSource extends Source {
 
   private var queries = Map.empty[UUID, Shown]
 
-  /** The figures of a query's last batch; what is not among them any more is removed. */
-  def update(run: UUID, query: String, figures: Map[String, Long]): Unit = synchronized {
-    val shown = queries.getOrElse(run, Shown(free(query, run), Map.empty))
+  /**
+   * The figures of a query's last batch; what is not among them any more is removed.
+   *
+   * @param id
+   *   of the query, the same in each run
+   * @param query
+   *   its name, or its id
+   */
+  def update(run: UUID, id: UUID, query: String, figures: Map[String, Long]): Unit = synchronized {
+    val shown = queries.getOrElse(run, Shown(free(query, id), Map.empty))
     val (kept, gone) = shown.gauges.partition { case (name, _) => figures.contains(name) }
     gone.keys.foreach(name => metricRegistry.remove(full(shown.name, name)))
     kept.foreach { case (name, gauge) => gauge.value = figures(name) }
@@ -39,10 +46,12 @@ final private[monitor] class FiguresSource extends Source {
     queries -= run
   }
 
-  /** Queries of two sessions may have one name. */
-  private def free(query: String, run: UUID): String = {
+  /** Queries of two sessions may have one name, and two names may become one. */
+  private def free(query: String, id: UUID): String = {
     val name = MetricNames.part(query)
-    if (queries.values.exists(_.name == name)) s"${name}_${run.toString.take(8)}" else name
+    Iterator(name, s"${name}_${MetricNames.unique(query)}", s"${name}_${id.toString.take(8)}")
+      .find(each => !queries.values.exists(_.name == each))
+      .getOrElse(s"${name}_${MetricNames.part(id.toString)}")
   }
 
   private def full(query: String, figure: String): String = query + MetricNames.Separator + figure

@@ -1,26 +1,36 @@
 package org.apache.spark.sql.streamjoin.monitor
 
-import java.util.UUID
-
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /**
  * The metrics of a run of a query, by its figures. Counts add up since the run began: who looks
  * less often than there are batches misses none.
  *
- * @param query
- *   its name, or its id
+ * @param isOurs
+ *   whether the query joins streams, or has other parts of ours; asked after its first trigger
  * @param taskMemory
  *   bytes that the index of a task may take
  */
-final private[monitor] class QueryMetrics(source: FiguresSource, run: UUID, query: String, taskMemory: Long) {
+final private[monitor] class QueryMetrics(
+    source: FiguresSource,
+    query: MicroBatchExecution,
+    isOurs: => Boolean,
+    taskMemory: Long
+) {
   import QueryMetrics._
 
+  private lazy val isMeasured = isOurs
   private var totals = Map.empty[Seq[String], Long]
+  private var batches = 0L
+
+  /** It has looked for rows and found none: there may never be a batch. */
+  def idle(): Unit = if (batches == 0) show(Nil)
 
   /**
    * @param figures
@@ -30,15 +40,22 @@ final private[monitor] class QueryMetrics(source: FiguresSource, run: UUID, quer
     val batch = figures.toSeq.flatMap(ofOperators)
     val added = batch.collect { case (parts, Added(value)) => parts -> value }
     totals = totals ++ added.map { case (parts, value) => parts -> (totals.getOrElse(parts, 0L) + value) }
+    if (progress.durationMs.containsKey("addBatch")) batches += 1
     val own = readers(progress) ++ batch.collect { case (parts, Now(value)) => parts -> value } ++
       added.map { case (parts, _) => parts -> totals(parts) }
-    if (own.nonEmpty) {
-      val millis = Option(progress.durationMs.get("triggerExecution")).map(Seq("batchMs") -> _.longValue)
-      source.update(run, query, MetricNames.distinct(own ++ millis))
-    }
+    val millis = Option(progress.durationMs.get("triggerExecution")).map(Seq("batchMs") -> _.longValue)
+    show(if (own.nonEmpty || isMeasured) own ++ millis else Nil)
   }
 
-  def remove(): Unit = source.remove(run)
+  private def show(figures: Seq[(Seq[String], Long)]): Unit = if (figures.nonEmpty || isMeasured) {
+    // One that ends by itself is not missing when it is gone.
+    val goesOn = Option.unless(RunningQuery.endsByItself(query))(Seq("running") -> 1L)
+    val name = Option(query.name).getOrElse(query.id.toString)
+    val all = MetricNames.distinct(figures ++ goesOn :+ (Seq("batchesTotal") -> batches))
+    source.update(query.runId, query.id, name, all)
+  }
+
+  def remove(): Unit = source.remove(query.runId)
 
   private def ofOperators(figures: JsonNode): Seq[(Seq[String], Value)] =
     for {
@@ -60,10 +77,12 @@ final private[monitor] class QueryMetrics(source: FiguresSource, run: UUID, quer
     val side = if (input.has("side")) s"${input.path("side").asText} " else ""
     val parts = operator :+ MetricNames.part(side + input.path("name").asText)
     added(input, parts, "rowsIn", "late") ++ now(input, parts, "rowsKept", "bytesKept") ++
-      input.path("columns").asScala.toSeq.filter(_.has("watermark")).flatMap { column =>
+      input.path("columns").asScala.toSeq.flatMap { column =>
         val named = parts :+ MetricNames.part(column.path("name").asText)
-        val watermark = column.path("watermark").asLong
-        Seq((named :+ "watermarkMs") -> Now(watermark), (named :+ "behindClockMs") -> Now(began - watermark))
+        val watermark = Option.when(column.has("watermark"))(column.path("watermark").asLong)
+        ((named :+ "hasWatermark") -> Now(if (watermark.isDefined) 1 else 0)) +: watermark.toSeq.flatMap { at =>
+          Seq((named :+ "watermarkMs") -> Now(at), (named :+ "behindClockMs") -> Now(began - at))
+        }
       }
   }
 }

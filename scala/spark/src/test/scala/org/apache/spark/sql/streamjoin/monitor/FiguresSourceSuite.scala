@@ -11,6 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.JoinTest.{at, row}
 
@@ -58,6 +59,8 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
         math.abs(System.currentTimeMillis() - watermark - found("1__left_o__o_t__behindClockMs")) < 600000
       )
       assert(found.contains("batchMs"))
+      assert(found("running") == 1 && found("batchesTotal") >= 1)
+      assert(found("1__left_o__o_t__hasWatermark") == 1)
       assert(scraped().keys.forall(_.matches("[a-zA-Z_:][a-zA-Z0-9_:]*")))
     }
     eventually(timeout(20.seconds))(assert(scraped().isEmpty))
@@ -75,6 +78,45 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
     } finally query.stop()
   }
 
+  test("a query without a batch, and an input without a row") {
+    val streams = newStreams()
+    withConf("spark.sql.streaming.noDataProgressEventInterval" -> "100") {
+      val query = hourly()(streams).writeStream.format("noop").queryName("silent").start()
+      try {
+        eventually(timeout(20.seconds))(
+          assert(values("silent") == Map("running" -> 1L, "batchesTotal" -> 0L))
+        )
+        streams.stream("o").addData(row("a", "10:00"))
+        query.processAllAvailable()
+        eventually(timeout(20.seconds)) {
+          val found = values("silent")
+          assert(found("batchesTotal") >= 1)
+          assert(found("1__left_o__o_t__hasWatermark") == 1)
+          assert(found("1__right_d__d_t__hasWatermark") == 0)
+        }
+      } finally query.stop()
+      val plain = streams.stream("o").toDF().writeStream.format("noop").queryName("plain").start()
+      try {
+        plain.processAllAvailable()
+        Thread.sleep(300)
+        assert(values("plain").isEmpty)
+      } finally plain.stop()
+    }
+  }
+
+  test("a run that ends by itself is not missed") {
+    val streams = newStreams()
+    streams.stream("o").addData(row("a", "10:00"))
+    val seen = new java.util.concurrent.ConcurrentLinkedQueue[Map[String, Long]]
+    val query = hourly()(streams).writeStream
+      .format("noop")
+      .queryName("now_and_then")
+      .trigger(Trigger.AvailableNow)
+      .start()
+    while (query.isActive) seen.add(values("now_and_then"))
+    assert(!seen.asScala.exists(_.contains("running")))
+  }
+
   test("without Spark's own switch there are none") {
     named("unmeasured", "spark.sql.streaming.metricsEnabled" -> "false") { query =>
       eventually(timeout(20.seconds)) {
@@ -86,22 +128,44 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
 
   test("two queries of one name, and names that become one, are kept apart") {
     val source = new FiguresSource
-    val first = UUID.fromString("11111111-0000-0000-0000-000000000000")
-    val second = UUID.fromString("22222222-0000-0000-0000-000000000000")
-    source.update(first, "a b", Map("x" -> 1, "y" -> 2))
-    source.update(second, "a-b", Map("x" -> 3))
+    val (first, second, third) = (UUID.randomUUID, UUID.randomUUID, UUID.randomUUID)
+    val id = UUID.fromString("22222222-0000-0000-0000-000000000000")
+    source.update(first, UUID.randomUUID, "a b", Map("x" -> 1, "y" -> 2))
+    source.update(second, id, "a-b", Map("x" -> 3))
+    source.update(third, id, "a-b", Map("x" -> 4))
     def names = source.metricRegistry.getNames.asScala.toSet
-    assert(names == Set("a_b__x", "a_b__y", "a_b_22222222__x"))
-    source.update(first, "a b", Map("y" -> 5))
-    assert(names == Set("a_b__y", "a_b_22222222__x"))
+    // Of nothing that changes at each start.
+    val other = s"a_b_${MetricNames.unique("a-b")}__x"
+    assert(names == Set("a_b__x", "a_b__y", other, "a_b_22222222__x"))
+    source.update(first, UUID.randomUUID, "a b", Map("y" -> 5))
+    assert(names == Set("a_b__y", other, "a_b_22222222__x"))
     assert(source.metricRegistry.getGauges.get("a_b__y").getValue == 5L)
     source.remove(first)
-    assert(names == Set("a_b_22222222__x"))
+    source.remove(third)
+    assert(names == Set(other))
     source.remove(first)
     assert(
       MetricNames.distinct(Seq(Seq("o", "x") -> 1L, Seq("o", "x") -> 2L)) == Map("o__x" -> 1, "o__2_x" -> 2)
     )
-    assert(MetricNames.part("<<>>") == "_")
+  }
+
+  test("names in any script are readable, legal, and the same in each run") {
+    assert(MetricNames.part("orders & <deliveries>") == "orders_deliveries")
+    val expected = Map(
+      "заказы" -> "zakazy_[0-9a-f]{8}",
+      "заказы!" -> "zakazy_[0-9a-f]{8}",
+      "配達" -> "pei_da_[0-9a-f]{8}",
+      "παραγγελίες" -> "parangelies_[0-9a-f]{8}",
+      "left Größe.t" -> "left_Grosse_t_[0-9a-f]{8}",
+      "🚚" -> "[0-9a-f]{8}",
+      "<<>>" -> "[0-9a-f]{8}"
+    )
+    val found = expected.keys.map(name => name -> MetricNames.part(name)).toMap
+    found.foreach { case (name, part) => assert(part.matches(expected(name)), s"$name: $part") }
+    assert(found.values.toSet.size == expected.size)
+    // It is in the boards and rules of users.
+    assert(MetricNames.part("заказы") == "zakazy_" + MetricNames.unique("заказы"))
+    assert(MetricNames.unique("заказы") == "c359203e")
   }
 
   private val Matcher = """__name__=~"([^"]+)"""".r
