@@ -12,6 +12,7 @@ val streamjoinVersion = {
 ThisBuild / version := streamjoinVersion
 ThisBuild / versionScheme := Some("early-semver")
 ThisBuild / organization := Publisher.group
+ThisBuild / organizationName := Publisher.organization
 ThisBuild / licenses := Seq("Apache-2.0" -> url("https://www.apache.org/licenses/LICENSE-2.0"))
 ThisBuild / homepage := Some(url(Publisher.source))
 ThisBuild / scmInfo := Some(
@@ -139,9 +140,10 @@ lazy val spark = (project in file("scala/spark"))
       IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
       // Scala and Python have one file of messages; in Python's source distribution its folder is
       // another one.
-      val messages = Seq("python/src", "src").map(_ + "/streamjoin/error-conditions.json")
+      val messages = "streamjoin/error-conditions.json"
+      val folder = Seq("python/src", "src").find(new File(_, messages).exists).get
       val copies = Seq(
-        messages.find(path => ((ThisBuild / baseDirectory).value / path).exists).get -> "streamjoin/error-conditions.json",
+        s"$folder/$messages" -> messages,
         "LICENSE" -> "META-INF/LICENSE"
       ).map { case (from, to) =>
         IO.copyFile((ThisBuild / baseDirectory).value / from, (Compile / resourceManaged).value / to)

@@ -144,7 +144,7 @@ def invalid_bill(text: str) -> list[str]:
     from cyclonedx.validation.json import JsonStrictValidator
 
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
-    return [] if error is None else [f"the bill of materials: {error}"]
+    return [] if error is None else [f"the bill of materials: {str(error).splitlines()[0]}"]
 
 
 def bundle() -> Path:

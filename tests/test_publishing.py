@@ -219,3 +219,9 @@ def test_the_rehearsal_finds_a_font_without_a_license(tmp_path: Path) -> None:
     (problem,) = rehearse.without_license(jar)
     assert "lib/new-font.woff, whose license META-INF/NOTICE does not name" in problem
     assert "SIL OPEN FONT LICENSE" in (licenses / "OFL-1.1.txt").read_text()
+
+
+def test_the_rehearsal_finds_a_broken_bill_of_materials() -> None:
+    bill = '{"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [%s]}'
+    assert rehearse.invalid_bill(bill % '{"type": "library", "name": "x"}') == []
+    assert rehearse.invalid_bill(bill % "{}") == ["the bill of materials: 'type' is a required property"]
