@@ -3,6 +3,7 @@
 Nothing here needs PySpark but the folders of other file systems, which an active session reads.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -73,6 +74,21 @@ def setting(name: str) -> str | None:
     """Return a setting of the active session; None if it is not set, or if there is no session."""
     session = _session()
     return None if session is None else session.conf.get(name, None)
+
+
+def settle() -> None:
+    """Let the driver of the active session write the history of what its queries have reported, as far as it is here.
+
+    It waits for two seconds at most.
+    """
+    from streamjoin._calls import is_connect
+
+    session = _session()
+    if session is not None and not is_connect(session):
+        from py4j.protocol import Py4JError
+
+        with contextlib.suppress(Py4JError):
+            session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(2000)
 
 
 def no_figures(call: str, problem: str, advice: str) -> StreamJoinError:

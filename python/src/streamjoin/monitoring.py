@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin import _live
+from streamjoin import _live, _places
 from streamjoin._arguments import wrong_argument
 from streamjoin._calls import ask, check_session
 from streamjoin._figures import Look, looking_at, of_lines
@@ -148,6 +148,7 @@ def _looking_at(
     """
     folder = None if history is None else str(history)
     if isinstance(of, str | Path):
+        _places.settle()
         return looking_at(str(of), folder, call, everything)
     query = of
     spark = session_of(query, call, "or the path of a history, an event log or a checkpoint")
