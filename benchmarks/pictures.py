@@ -22,7 +22,7 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame, SparkSession
 
 import streamjoin as sj
-from streamjoin._figures import of_history
+from streamjoin._figures import of_place
 from streamjoin._report_page import page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +35,6 @@ Batches = list[list[tuple[int, float]]]
 """Keys and times of the rows of a stream, a file a batch; times in seconds."""
 
 SHOWN = {
-    "monitoring-batches": ("shop", 1400, "light", ".sj-four"),
     "monitoring-holds": ("shop", 1100, "light", '[data-question="holds"]'),
     "monitoring-holds-dark": ("shop", 1100, "dark", '[data-question="holds"]'),
     "monitoring-waits": ("shop", 1100, "light", '[data-question="waits"]'),
@@ -64,7 +63,7 @@ def main() -> None:
         return
     for picture, (name, width, theme, part) in SHOWN.items():
         take(name, width, theme, part, DOCS / f"{picture}.png")
-    take("shop", 1100, "light", None, DOCS / "report.png", most=1180)
+    take("shop", 1100, "light", None, DOCS / "monitoring-report.png", most=1180)
 
 
 def run() -> None:
@@ -175,7 +174,9 @@ QUERIES: dict[str, Callable[[SparkSession], DataFrame]] = {"shop": shop, "month"
 
 def take(name: str, width: int, theme: str, part: str | None, file: Path, most: int = 16_000) -> None:
     """Draw a query's report, or a part of it, and write what is seen of it; at most so many pixels high."""
-    html = page(of_history(str(WORK / name / "history")), None).replace("<html", f'<html data-theme="{theme}"', 1)
+    html = page(of_place(str(WORK / name / "history"), None, "make pictures"), None).replace(
+        "<html", f'<html data-theme="{theme}"', 1
+    )
     if part is not None:
         html = html.replace("</body>", f"<script>{ONLY % json.dumps(part)}</script></body>")
     report = WORK / "report.html"

@@ -68,7 +68,7 @@ class Tab(BaseHTTPRequestHandler):
             found = Tab.batches[: Tab.known]
             if "series" in parameters:
                 # Only sums; the fifth and the sixth batch are one point, and the sixth is whole, too.
-                found = [one | {"operators": [{**each, "hints": None} for each in one["operators"]]} for one in found]
+                found = [one | {"operators": [{**each, "tasks": None} for each in one["operators"]]} for one in found]
                 found[5:7] = [found[6] | {"firstBatch": 5, "batches": 2}]
             else:
                 found = found[-int(parameters.get("last", ["4"])[0]) :]

@@ -71,6 +71,7 @@ def test_a_browser_draws_each_new_batch(job: Job, tmp_path: Path) -> None:
     assert drawn is not None, plan[0]
     assert int(drawn[1]) > 1
     assert 'class="sj-state"' in page
+    assert all(f'data-series="{name}"' in page for name in ("watermarks", "rows", "state", "phases"))
     assert 'data-input="orders"' in page
     assert "left outer interval join" in page
     # The name of the query is text, whoever has written it into the page.

@@ -9,7 +9,7 @@ StreamJoin.view = (() => {
   const rowsIn = (batch) => sum(holds.inputsOf(batch).map(({ input }) => input.rowsIn));
   /** Whether it is a batch, and does not stand for several of which it has only sums. */
   const isWhole = (batch) =>
-    series.many(batch) === 1 && list(batch.operators).every((one) => Array.isArray(one.hints));
+    series.many(batch) === 1 && list(batch.operators).every((one) => Array.isArray(one.tasks?.rows));
 
   /** The batch that a page opens on: the last one that had rows, for the last one of all is often empty. */
   const opening = (batches) => {
