@@ -23,25 +23,35 @@ StreamJoin.show = (() => {
     return { theme: dark ? "dark" : "light", page: undefined };
   };
 
-  /** Follows the colors of the page, which a button there may change. */
-  const follow = (place) => {
-    const look = () => {
-      const { theme, page } = themeOf(place);
-      place.dataset.theme = theme;
-      if (page) place.style.setProperty("--sj-page", page);
-      else place.style.removeProperty("--sj-page");
-    };
-    look();
-    const observer = new MutationObserver(() => {
-      if (!place.isConnected) {
-        observer.disconnect();
+  const look = (place) => {
+    const { theme, page } = themeOf(place);
+    place.dataset.theme = theme;
+    if (page) place.style.setProperty("--sj-page", page);
+    else place.style.removeProperty("--sj-page");
+  };
+
+  /**
+   * Follows the colors of the page, which a button there may change.
+   *
+   * @param of a weak reference: a notebook replaces the element each few seconds, and the page outlives it
+   */
+  const follow = (of) => {
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const again = () => {
+      const place = of.deref();
+      if (place?.isConnected) {
+        look(place);
         return;
       }
-      look();
-      setTimeout(look, 400); // a page may fade
+      observer.disconnect();
+      system.removeEventListener("change", again);
+    };
+    const observer = new MutationObserver(() => {
+      again();
+      setTimeout(again, 400); // a page may fade
     });
     for (const one of [document.documentElement, document.body]) observer.observe(one, { attributes: true });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", look);
+    system.addEventListener("change", again);
   };
 
   /**
@@ -57,7 +67,8 @@ StreamJoin.show = (() => {
       drawn = [],
       width = 0;
     place.classList.add("sj");
-    follow(place);
+    look(place);
+    follow(new WeakRef(place));
 
     const drawCells = () => {
       width = place.clientWidth;
