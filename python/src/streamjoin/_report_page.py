@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 from streamjoin import _packaged_jar
 from streamjoin._places import checkpoint_id, local
-from streamjoin._series import Batches, Figures, first_batch, without_numbers
+from streamjoin._series import Batches, Figures, Series, first_batch, without_numbers
 from streamjoin._words import instant
 
 _SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histograms.js", "view.js", "streamjoin.js")
@@ -57,7 +57,7 @@ def fragment(queries: Batches) -> str:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
     place = f"streamjoin-{uuid.uuid4().hex}"
-    data = embedded([{"batches": list(map(without_values, batches))} for batches in queries.values()])
+    data = embedded([{"batches": list(map(without_values, _fewer(batches)))} for batches in queries.values()])
     names = "".join(
         f'<h2>{_text(_name(batches[-1]))}</h2><div id="{place}-{at}"></div>'
         for at, batches in enumerate(queries.values())
@@ -66,6 +66,14 @@ def fragment(queries: Batches) -> str:
         f"{names}<script>(() => {{ {script()}\n"
         f'{data}.forEach((one, at) => StreamJoin.show(document.getElementById("{place}-" + at), one)); }})();</script>'
     )
+
+
+def _fewer(batches: list[Figures]) -> list[Figures]:
+    """Return the last batches and points for those before: a notebook sends them to its page each few seconds."""
+    series = Series(full=20, points=100)
+    for batch in batches:
+        series.add(batch)
+    return series.batches()
 
 
 def embedded(data: Any) -> str:
