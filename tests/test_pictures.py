@@ -67,7 +67,7 @@ class Tab(BaseHTTPRequestHandler):
                 Tab.known = min(Tab.known + 1, len(Tab.batches))
             found = Tab.batches[: Tab.known]
             if "series" in parameters:
-                # Only sums; the fifth and the sixth batch are one point, and the sixth is whole, too.
+                # Only sums. Batches 5 and 6 are one point; 6 is also among the whole ones.
                 found = [one | {"operators": [{**each, "tasks": None} for each in one["operators"]]} for one in found]
                 found[5:7] = [found[6] | {"firstBatch": 5, "batches": 2}]
             else:

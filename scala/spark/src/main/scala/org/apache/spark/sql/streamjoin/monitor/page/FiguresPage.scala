@@ -8,9 +8,9 @@ import jakarta.servlet.http.HttpServletRequest
 import org.apache.spark.ui.{UIUtils, WebUIPage}
 
 /**
- * The queries, and one of them: its batches as pictures, which `page.js` draws and keeps up to date,
- * and the last batch with rows as a table, for which no script is needed. The XML escapes all that
- * comes from data.
+ * The queries, and one of them: its batches as pictures, which `page.js` draws and keeps up to
+ * date, and the last batch with rows as a table, for which no script is needed. The XML escapes all
+ * that comes from data.
  */
 final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
   private val mapper = new ObjectMapper()
@@ -18,7 +18,7 @@ final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
   override def render(request: HttpServletRequest): Seq[Node] = {
     def address(path: String): String =
       UIUtils.prependBaseUri(request, tab.basePath, s"/${FiguresTab.Prefix}/$path")
-    // Not in the order of their last batches: a page that names no query would show another one each time.
+    // Not by their last batches: a page that names no query would show another one each time.
     val all = tab.batches.last.map(mapper.readTree).sortBy(figures => (title(figures), id(figures)))
     val asked = Option(request.getParameter("query"))
     val chosen = all
