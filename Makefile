@@ -114,7 +114,7 @@ FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test
 	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
 PROGRAMS := $(addprefix tests/,test_connect.py test_demo.py test_doc_code.py test_examples.py test_golden.py \
-	test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py test_wheel.py)
+	test_pictures.py test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py test_wheel.py)
 
 test-scala:
 	@$(SBT) test
@@ -258,6 +258,9 @@ bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## requests to a
 
 bench-full: $(JAR) $(ENVIRONMENT)/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
+
+pictures: $(JAR) $(ENVIRONMENT)/.installed ## run three queries, and draw the pictures of docs/monitoring.md from their figures
+	$(VENV)/python benchmarks/pictures.py
 
 jmh: .tools/sbt-launch.jar ## the state engine alone: insert, probe, evict, rebuild, in microseconds
 	$(SBT) "stateBenchmarks/Jmh/run -rf text -rff $(CURDIR)/benchmarks/results/state.txt"

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -13,9 +12,8 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from browser import CHROMIUM, document
 from conftest import PATIENCE, ROOT
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 # How long the page looks for new batches, by its own clock. It stands while the page waits.
 PAGE_MS = 600_000
@@ -60,33 +58,12 @@ def job() -> Iterator[Job]:
             process.wait(PATIENCE)
 
 
-def document(address: str, profile: Path, *options: str) -> str:
-    """Return the document of a page after its scripts have run."""
-    assert CHROMIUM is not None
-    fixed = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-proxy-server",
-        f"--user-data-dir={profile}",
-    ]
-    done = subprocess.run(
-        [CHROMIUM, *fixed, *options, "--dump-dom", address],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    return done.stdout
-
-
 def test_a_browser_draws_each_new_batch(job: Job, tmp_path: Path) -> None:
     until = time.monotonic() + PATIENCE
     while not job.has_batch():
         assert time.monotonic() < until
         time.sleep(1)
-    page = document(job.tab, tmp_path / "profile", f"--virtual-time-budget={PAGE_MS}")
+    page = document(job.tab, tmp_path / "profile", milliseconds=PAGE_MS)
     plan = re.search(r'<div id="sj-plan"[^>]*>', page)
     assert plan is not None
     assert 'data-live="true"' in plan[0]
@@ -94,6 +71,7 @@ def test_a_browser_draws_each_new_batch(job: Job, tmp_path: Path) -> None:
     assert drawn is not None, plan[0]
     assert int(drawn[1]) > 1
     assert 'class="sj-state"' in page
+    assert all(f'data-series="{name}"' in page for name in ("watermarks", "rows", "state", "phases"))
     assert 'data-input="orders"' in page
     assert "left outer interval join" in page
     # The name of the query is text, whoever has written it into the page.

@@ -6,13 +6,12 @@ import shutil
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamjoin._live_table import renderable
 from streamjoin._packages import needed
-from streamjoin._report_page import embedded, script, without_values
+from streamjoin._report_page import fragment
 from streamjoin._series import Batches
 
 Read = Callable[[], Batches]
@@ -88,14 +87,8 @@ def _key_of_windows(seconds: float) -> str | None:
 
 
 def as_html(queries: Batches) -> str:
-    """Return the plans after the last batches as HTML with its own script, which leaves no name in the page."""
-    place = f"streamjoin-{uuid.uuid4().hex}"
-    data = embedded([without_values(batches[-1]) for batches in queries.values()])
-    return (
-        f'<div id="{place}"></div><script>(() => {{ {script()}\n'
-        f'document.getElementById("{place}").innerHTML = {data}.map((one) => StreamJoin.plan(one)).join(""); }})();'
-        "</script>"
-    )
+    """Return the pictures of the queries as HTML with its own script, which leaves no name in the page."""
+    return fragment(queries)
 
 
 class Refresher:

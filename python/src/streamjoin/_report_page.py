@@ -3,22 +3,22 @@
 import html
 import json
 import re
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from streamjoin import _packaged_jar
-from streamjoin._charts import Chart, charts, inputs
-from streamjoin._packages import needed
 from streamjoin._places import checkpoint_id, local
-from streamjoin._series import Batches, Figures, first_batch, without_numbers
+from streamjoin._series import Batches, Figures, Series, first_batch, without_numbers
 from streamjoin._words import instant
 
-_SHOWN = 200
-"""Batches of a query whose plan the report has: the last ones."""
+_SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histograms.js", "view.js", "streamjoin.js")
+"""What draws the pictures, in the jar: there it is a part of Spark's page."""
 
 
-def write(batches: Batches, of: object, file: Path, call: str) -> None:
+def write(batches: Batches, of: object, file: Path) -> None:
     """Write the report of batches that are of a query or a path; those of a checkpoint come with its files.
 
     Raises:
@@ -26,43 +26,67 @@ def write(batches: Batches, of: object, file: Path, call: str) -> None:
     """
     place = str(of) if isinstance(of, str | Path) else None
     checkpoint = local(place) if place is not None and checkpoint_id(place) is not None else None
-    file.write_text(page(batches, checkpoint, call), encoding="utf-8")
+    file.write_text(page(batches, checkpoint), encoding="utf-8")
 
 
-def page(queries: Batches, checkpoint: Path | None, call: str) -> str:
+def page(queries: Batches, checkpoint: Path | None) -> str:
     """Return the report of some queries' batches; a checkpoint on this machine is that of the only one.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_PACKAGE_MISSING``, ``STREAMJOIN_JAR_MISSING``.
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
-    plotly = needed("plotly.offline", "streamjoin[report]", call).get_plotlyjs()
-    sections, data = [], []
-    for at, batches in enumerate(queries.values()):
-        drawn = charts(batches, checkpoint)
-        shown = [without_values(batch) for batch in batches[-_SHOWN:]]
-        sections.append(_section(at, batches, len(shown), drawn))
-        of_charts = [{"name": each.name, "data": each.data, "layout": each.layout} for each in drawn]
-        data.append({"batches": shown, "charts": of_charts})
+    sections = [_section(at, batches) for at, batches in enumerate(queries.values())]
+    files = {} if checkpoint is None else _files(checkpoint)
+    data = [{"batches": list(map(without_values, batches)), "files": files} for batches in queries.values()]
     names = ", ".join(_name(batches[-1]) for batches in queries.values())
     fill = {
         "title": _text(f"Streaming joins: {names}"),
         "sections": "\n".join(sections),
         "data": embedded(data),
-        "plotly": plotly,
-        "streamjoin": script(),
+        "script": script(),
     }
     template = Path(__file__).with_name("_report.html").read_text(encoding="utf-8")
     # In one pass: what is filled in may have the names of others in it.
     return re.sub(r"\{(" + "|".join(fill) + r")\}", lambda found: str(fill[found[1]]), template)
 
 
+def fragment(queries: Batches) -> str:
+    """Return the pictures of some queries as HTML with its own script, which leaves no name in the page around it.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
+    """
+    place = f"streamjoin-{uuid.uuid4().hex}"
+    data = embedded([{"batches": list(map(without_values, _fewer(batches)))} for batches in queries.values()])
+    names = "".join(
+        f'<h2>{_text(_name(batches[-1]))}</h2><div id="{place}-{at}"></div>'
+        for at, batches in enumerate(queries.values())
+    )
+    return (
+        f"{names}<script>(() => {{ {script()}\n"
+        f'{data}.forEach((one, at) => StreamJoin.show(document.getElementById("{place}-" + at), one)); }})();</script>'
+    )
+
+
+def _fewer(batches: list[Figures]) -> list[Figures]:
+    """Return the last batches and points for those before: a notebook sends them to its page each few seconds."""
+    series = Series(full=20, points=100)
+    for batch in batches:
+        series.add(batch)
+    return series.batches()
+
+
 def embedded(data: Any) -> str:
     """Return data as JSON that may stand in a ``script`` element: none of it ends the element or begins a comment."""
-    return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(data, ensure_ascii=False))
+    return re.sub(
+        "[<>&\u2028\u2029]",
+        lambda found: f"\\u{ord(found[0]):04x}",
+        json.dumps(data, ensure_ascii=False, separators=(",", ":")),
+    )
 
 
 def script() -> str:
-    """Return streamjoin.js, which is in the jar: there it is part of Spark's page.
+    """Return the scripts that draw, from the jar.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
@@ -71,10 +95,29 @@ def script() -> str:
     jars = _packaged_jar.all_jars()
     jar = list(jars.values())[-1] if jars else _packaged_jar.jar_path()
     with ZipFile(jar) as archive:
-        return archive.read("org/apache/spark/sql/streamjoin/monitor/static/streamjoin.js").decode()
+        folder = "org/apache/spark/sql/streamjoin/monitor/static"
+        return "\n".join(archive.read(f"{folder}/{name}").decode() for name in _SCRIPTS)
 
 
-def _section(at: int, batches: list[Figures], shown: int, drawn: list[Chart]) -> str:
+def inputs(batch: Figures) -> Iterator[tuple[Figures, Figures]]:
+    """Yield each input of a batch with its operator."""
+    for operator in batch["operators"]:
+        yield from ((operator, each) for each in operator["inputs"])
+
+
+def _files(checkpoint: Path) -> Figures:
+    """Return the files and bytes below each folder of a checkpoint; a query that runs removes some meanwhile."""
+    found: Figures = {}
+    for file in checkpoint.rglob("*"):
+        if file.is_file():
+            folder = file.relative_to(checkpoint).parts[0] if file.parent != checkpoint else file.name
+            of = found.setdefault(folder, {"files": 0, "bytes": 0})
+            of["files"] += 1
+            of["bytes"] += file.stat(follow_symlinks=False).st_size if file.exists() else 0
+    return found
+
+
+def _section(at: int, batches: list[Figures]) -> str:
     first, last = batches[0], batches[-1]
     began = instant(first["firstTimestamp" if "firstTimestamp" in first else "timestamp"])
     many = sum(map(_many, batches))
@@ -83,15 +126,11 @@ def _section(at: int, batches: list[Figures], shown: int, drawn: list[Chart]) ->
         f'<section class="query" id="query-{at}" data-query="{_text(last["id"])}" data-batches="{many}">',
         f"<h2>{_text(_name(last))}</h2>",
         f'<p class="note">Query {_text(last["id"])}. {span}</p>',
-        f'<p class="batch"><label>Batch <input type="range" min="0" max="{shown - 1}" value="{shown - 1}"></label></p>',
-        '<div class="plan"></div>',
+        f'<div class="plan" id="plan-{at}"></div>',
         _hints(batches),
+        "</section>",
     ]
-    for chart in drawn:
-        words = f'<p class="note">{_text(chart.words)}</p>' if chart.words else ""
-        # A title is written for plotly, which reads tags: it is escaped.
-        parts.append(f'<h3>{chart.title}</h3>{words}<div class="chart" data-chart="{_text(chart.name)}"></div>')
-    return "\n".join([*parts, "</section>"])
+    return "\n".join(parts)
 
 
 def _hints(batches: list[Figures]) -> str:

@@ -25,5 +25,5 @@ def report(arguments: argparse.Namespace) -> None:
     """Write a report and print where it is."""
     call = "python -m streamjoin report"
     batches = of_place(arguments.of, arguments.history, call)
-    write(batches, arguments.of, Path(arguments.path), call)
+    write(batches, arguments.of, Path(arguments.path))
     print(arguments.path)

@@ -42,16 +42,6 @@ def instant(millis: float) -> str:
     return text.removesuffix(".000")
 
 
-def plotted(millis: float) -> str:
-    """Return a time in UTC as a chart can have it, from the year 1 to 9999: what is beyond is at the edge.
-
-    Example:
-        >>> plotted(1_795_733_424_000_000)
-        '9999-12-31 23:59:59'
-    """
-    return instant(max(-62_135_596_800_000, min(253_402_300_799_000, millis)))
-
-
 def size(many: float) -> str:
     """Return bytes by their unit.
 

@@ -23,9 +23,10 @@ from streamjoin._series import Batches, joined
 def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:
     """Write a report of a query's batches: one HTML file, which needs no network.
 
-    It has the plan with a picture of each join, batch by batch, the hints, and charts: watermarks, state, rows and
-    time over the batches; skew by task; how late rows come and how many another delay would lose; how far apart
-    matches are. No values of rows are in it. Needs plotly: ``pip install 'streamjoin[report]'``.
+    It has totals, and a picture for each question: whether event time moves on, how many rows come, whether state
+    grows and where the time goes, over the batches; what holds the output back and how long a row waits, batch by
+    batch; skew by task; how late rows are and what delay would keep them; how far apart matches are. It opens on the
+    last batch that had rows. No values of rows are in it.
 
     Args:
         of: A streaming query of this driver, running or stopped, of Spark Connect too: its last 100 batches. Or a path:
@@ -55,7 +56,7 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
         raise wrong_argument("sj.report", "the path of the file to write", path)
     batches = _looking_at(of, history, "sj.report", everything=True)()
     file = Path(path)
-    write(batches, of, file, "sj.report")
+    write(batches, of, file)
     return file
 
 

@@ -58,12 +58,51 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
       assert(get(s"$page/jobs/").body.contains("Stream joins"))
 
       val script = get(s"$page/streamjoin/static/page.js")
-      assert(script.body.contains("StreamJoin.plan"))
+      assert(script.body.contains("StreamJoin.show"))
       assert(script.headers.firstValue("Content-Type").get.startsWith("text/javascript"))
       assert(get(s"$page/streamjoin/static/version.properties").statusCode == 400)
       // An error, or Spark's own page where its server resolves the path; no file of ours.
-      assert(!get(s"$page/streamjoin/static/..%2F..%2Fpage.js").body.contains("StreamJoin.plan"))
+      assert(!get(s"$page/streamjoin/static/..%2F..%2Fpage.js").body.contains("StreamJoin.show"))
+      // All that the page asks for is there, in the order in which the files build on one another.
+      val scripts = "streamjoin/static/([a-z]+\\.js)".r.findAllMatchIn(tab.body).map(_.group(1)).toSeq
+      assert(scripts.head == "draw.js" && scripts.takeRight(2) == Seq("streamjoin.js", "page.js"))
+      scripts.foreach(name => assert(get(s"$page/streamjoin/static/$name").statusCode == 200, name))
     }
+  }
+
+  test("without a query the tab shows the same one, whichever had the last batch") {
+    def chosen: String = {
+      val plan = "<div[^>]*sj-plan[^>]*>".r.findFirstIn(get(s"$page/streamjoin/").body).get
+      "data-query=\"([^\"]+)".r.findFirstMatchIn(plan).get.group(1)
+    }
+    // Of a name before all others.
+    val first = add("!first", batch = 1, rowsIn = 5)
+    assert(chosen == first)
+    add("other", batch = 1, rowsIn = 5)
+    assert(chosen == first)
+  }
+
+  test("the table is of the last batch that had rows") {
+    val id = add("with rows", batch = 7, rowsIn = 5)
+    add("with rows", batch = 8, rowsIn = 0, id)
+    assert(get(s"$page/streamjoin/?query=$id").body.contains("The figures of batch 7 as a table"))
+    assert(get(s"$page/streamjoin/?query=with%20rows").body.contains("The figures of batch 7 as a table"))
+    val empty = add("without", batch = 3, rowsIn = 0)
+    assert(get(s"$page/streamjoin/?query=$empty").body.contains("The figures of batch 3 as a table"))
+  }
+
+  /** A batch of a query as the page knows it; the query's id. */
+  private def add(
+      name: String,
+      batch: Long,
+      rowsIn: Long,
+      id: String = java.util.UUID.randomUUID.toString
+  ): String = {
+    val input = s"""{"name":"o","rowsIn":$rowsIn,"rowsKept":0,"bytesKept":0,"columns":[]}"""
+    val operator = s"""{"operator":1,"title":"join","inputs":[$input]}"""
+    val line = s"""{"version":1,"id":"$id","name":"$name","batch":$batch,"operators":[$operator]}"""
+    new ShownFigures(spark.sparkContext).add(java.util.UUID.fromString(id), Some(name), line)
+    id
   }
 
   test("a query that may not be shown is neither in the page nor in the event log") {

@@ -8,8 +8,9 @@ import jakarta.servlet.http.HttpServletRequest
 import org.apache.spark.ui.{UIUtils, WebUIPage}
 
 /**
- * The queries, and one of them: what it keeps as pictures, which `page.js` draws and keeps up to
- * date, and as a table, for which no script is needed. The XML escapes all that comes from data.
+ * The queries, and one of them: its batches as pictures, which `page.js` draws and keeps up to
+ * date, and the last batch with rows as a table, for which no script is needed. The XML escapes all
+ * that comes from data.
  */
 final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
   private val mapper = new ObjectMapper()
@@ -17,9 +18,13 @@ final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
   override def render(request: HttpServletRequest): Seq[Node] = {
     def address(path: String): String =
       UIUtils.prependBaseUri(request, tab.basePath, s"/${FiguresTab.Prefix}/$path")
-    val all = tab.batches.last.reverse.map(mapper.readTree)
+    // Not by their last batches: a page that names no query would show another one each time.
+    val all = tab.batches.last.map(mapper.readTree).sortBy(figures => (title(figures), id(figures)))
     val asked = Option(request.getParameter("query"))
-    val chosen = all.find(figures => asked.contains(id(figures))).orElse(all.headOption)
+    val chosen = all
+      .find(figures => asked.contains(id(figures)))
+      .orElse(all.find(figures => asked.contains(title(figures))))
+      .orElse(all.headOption)
     val content = <div>
       {queries(all, chosen, one => address(s"?query=${id(one)}"))}
       {chosen.fold[Seq[Node]](<p>No query with stream joins has had a batch yet.</p>)(query(_, address))}
@@ -29,24 +34,40 @@ final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
 
   private def id(figures: JsonNode): String = figures.path("id").asText
 
+  private def title(figures: JsonNode): String =
+    if (figures.has("name")) figures.path("name").asText else id(figures)
+
   private def queries(all: Seq[JsonNode], chosen: Option[JsonNode], address: JsonNode => String): Seq[Node] =
     <ul class="sj-queries">{
       all.map { one =>
-        val title = if (one.has("name")) one.path("name").asText else id(one)
         <li data-query={id(one)}>
-          {if (chosen.contains(one)) <strong>{title}</strong> else <a href={address(one)}>{title}</a>}
+          {
+          if (chosen.contains(one)) <strong>{title(one)}</strong> else <a href={address(one)}>{title(one)}</a>
+        }
         </li>
       }
     }</ul>
 
-  private def query(figures: JsonNode, address: String => String): Seq[Node] = {
-    val last = address(s"figures/?query=${id(figures)}&last=1")
-    <div id="sj-plan" data-figures={last} data-live={tab.live.toString}></div>
-    <details id="sj-table" open="open">
-      <summary>The figures of batch {figures.path("batch").asLong} as a table</summary>
-      {FiguresTable.of(figures)}
-    </details>
-    <script src={address("static/streamjoin.js")}></script>
-    <script src={address("static/page.js")}></script>
+  private def query(last: JsonNode, address: String => String): Seq[Node] = {
+    val figures = lastWithRows(last)
+    val place = address(s"figures/?query=${id(last)}")
+    <div>
+      <div id="sj-plan" data-figures={place} data-query={id(last)} data-live={tab.live.toString}></div>
+      <details id="sj-table" open="open">
+        <summary>The figures of batch {figures.path("batch").asLong} as a table</summary>
+        {FiguresTable.of(figures)}
+      </details>
+      {FiguresTab.Scripts.map(name => <script src={address(s"static/$name")}></script>)}
+    </div>
   }
+
+  /** The last batch of a query is often empty: Spark runs one more where a watermark has moved. */
+  private def lastWithRows(last: JsonNode): JsonNode =
+    tab.batches
+      .of(id(last))
+      .getOrElse(Nil)
+      .reverseIterator
+      .map(mapper.readTree)
+      .find(FiguresTable.rowsIn(_) > 0)
+      .getOrElse(last)
 }

@@ -21,7 +21,12 @@ final private[page] class FiguresTab(ui: SparkUI, val batches: RecentBatches, va
 private[streamjoin] object FiguresTab {
   val Prefix = "streamjoin"
   private val Folder = "/org/apache/spark/sql/streamjoin/monitor/static"
-  private val Scripts = Set("streamjoin.js", "page.js")
+
+  /** In their order; the report and notebooks have all but the last one. */
+  private[page] val Scripts =
+    Seq("draw", "style", "holds", "waits", "series", "histograms", "view", "streamjoin", "page").map(
+      _ + ".js"
+    )
 
   /** A second call for the same page does nothing. */
   def attach(ui: SparkUI, batches: RecentBatches, live: Boolean): Unit = synchronized {
@@ -64,7 +69,8 @@ private[streamjoin] object FiguresTab {
 
   private def script(address: String): String = {
     val name = address.split('/').last
-    val found = Option.when(Scripts(name))(getClass.getResourceAsStream(s"$Folder/$name")).flatMap(Option(_))
+    val found =
+      Option.when(Scripts.contains(name))(getClass.getResourceAsStream(s"$Folder/$name")).flatMap(Option(_))
     // Spark answers with the status 400.
     val in = found.getOrElse(throw new IllegalArgumentException("no such script"))
     try new String(in.readAllBytes(), UTF_8)

@@ -25,6 +25,12 @@ private[page] object FiguresTable {
 
   def of(figures: JsonNode): Seq[Node] = items(figures, "operators").flatMap(operator)
 
+  /** Rows that a batch has read: what one operator passes to the next is none of them. */
+  def rowsIn(figures: JsonNode): Long = {
+    val read = items(figures, "operators").flatMap(items(_, "inputs")).filter(_.path("below").size == 0)
+    read.map(_.path("rowsIn").asLong).sum
+  }
+
   private def operator(of: JsonNode): Seq[Node] =
     <h5>{s"${text(of, "operator")}. ${text(of, "title")}"}</h5>
     <p>{

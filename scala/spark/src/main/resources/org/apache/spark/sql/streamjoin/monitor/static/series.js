@@ -1,0 +1,388 @@
+// Pictures over the batches of a query: event time, rows, state, and where the time of batches goes. A batch is the
+// figures of one, or a point that stands for several of them, with as much of the figures as a picture here reads.
+StreamJoin.series = (() => {
+  "use strict";
+  const {
+    escape,
+    isNumber,
+    number,
+    list,
+    sum,
+    most,
+    round,
+    element,
+    textAt,
+    svg,
+    widthOf,
+    compact,
+    duration,
+    short,
+    instant,
+    clock,
+    lengths,
+    numbers,
+    grouped,
+    count,
+    apart,
+  } = StreamJoin.draw;
+  const { inputsOf, isSource, labelOf, newest } = StreamJoin.holds;
+
+  /** Lines that have a color of their own. */
+  const Colors = 8;
+  const Height = 190,
+    Top = 10,
+    Bottom = 34;
+
+  /** Batches that something stands for. */
+  const many = (batch) => (isNumber(batch.batches) ? batch.batches : 1);
+
+  /** Lines by the name of an input, each with a value for each batch, or undefined. */
+  const linesOf = (batches, values) => {
+    const found = new Map();
+    batches.forEach((batch, at) => {
+      for (const [name, value] of values(batch)) {
+        if (!isNumber(value)) continue;
+        if (!found.has(name)) found.set(name, { name, values: new Array(batches.length).fill(undefined) });
+        found.get(name).values[at] = value;
+      }
+    });
+    return [...found.values()];
+  };
+
+  /** An input's name, with the operator's number where another has the same one. */
+  const namesOf = (batches) => {
+    const operators = new Map();
+    for (const batch of batches)
+      for (const { operator, input } of inputsOf(batch))
+        operators.set(labelOf(input), (operators.get(labelOf(input)) ?? new Set()).add(operator.operator));
+    return ({ operator, input }) =>
+      operators.get(labelOf(input)).size > 1 ? `${labelOf(input)} (${operator.operator})` : labelOf(input);
+  };
+
+  const isOther = (line) => line.color === "--sj-other";
+  const highest = (line) => most(line.values.filter(isNumber), 0);
+  const ranked = (lines) => [...lines].sort((one, other) => highest(other) - highest(one)).map((line) => line.name);
+
+  /** The color of each input, the same in all pictures, of those whose lines are the highest in one of some. */
+  const colorsOf = (pictures) => {
+    const ranks = pictures.map(({ lines }) => ranked(lines));
+    const chosen = new Set();
+    for (let at = 0; chosen.size < Colors && ranks.some((names) => at < names.length); at += 1)
+      for (const names of ranks) if (at < names.length && chosen.size < Colors) chosen.add(names[at]);
+    const colors = new Map([...chosen].map((name, at) => [name, `--sj-c${at}`]));
+    return (name) => colors.get(name) ?? "--sj-other";
+  };
+
+  /** What a series shows: lines with words for a value, an axis, and more to draw in it. */
+  const behind = (batches) => {
+    const name = namesOf(batches);
+    let now = -Infinity;
+    const lines = linesOf(batches, (batch) => {
+      now = Math.max(now, newest(batch));
+      return inputsOf(batch).flatMap((each) =>
+        list(each.input.columns)
+          .filter((column) => isSource(each.input, column) && isNumber(column.watermark))
+          .map((column) => [name(each), now - column.watermark]),
+      );
+    });
+    const all = lines.flatMap((line) => line.values.filter((value) => value > 0));
+    const axis = lengths(most(all, 1000) * 1.1, all.length ? Math.min(...all) : undefined);
+    return {
+      id: "watermarks",
+      question: "Does event time move on?",
+      lines,
+      axis,
+      say: duration,
+      tick: short,
+      note:
+        "How far each watermark is behind the newest row that the query has seen. A line that rises belongs to the " +
+        "input that holds the others back.",
+    };
+  };
+
+  const rows = (batches) => {
+    const name = namesOf(batches);
+    const lines = linesOf(batches, (batch) => inputsOf(batch).map((each) => [name(each), number(each.input.rowsIn)]));
+    const late = batches.map((batch) => sum(inputsOf(batch).map(({ input }) => input.late)));
+    return {
+      id: "rows",
+      question: "How many rows come, and are rows late?",
+      lines,
+      late,
+      adds: true,
+      axis: numbers(most(lines.map(highest), 1) * (sum(late) > 0 ? 1.15 : 1.04), 4),
+      say: grouped,
+      tick: compact,
+      note:
+        sum(late) > 0
+          ? `By input, and below all together. ${count(sum(late), "row")} late, marked above their batches.`
+          : "By input, and below all together. No row was late.",
+    };
+  };
+
+  const state = (batches) => {
+    const name = namesOf(batches);
+    const lines = linesOf(batches, (batch) =>
+      inputsOf(batch).map((each) => [name(each), number(each.input.rowsKept)]),
+    );
+    return {
+      id: "state",
+      question: "Does state grow?",
+      lines,
+      say: grouped,
+      tick: compact,
+      axis: numbers(most(lines.map(highest), 1) * 1.04, 4),
+      note: "Rows in state by input, now and before. Steady once a bound has passed, it grows with an input behind.",
+    };
+  };
+
+  /** Colors of the parts of a batch's time, by name: the same ones over all batches and for one. */
+  const Phases = ["addBatch", "queryPlanning", "getBatch", "latestOffset", "walCommit", "commitOffsets"];
+  const phaseColor = (name) => (Phases.includes(name) ? `--sj-c${Phases.indexOf(name)}` : "--sj-c6");
+
+  /**
+   * The highest column that is drawn in full: the first batch of a run may take ten times as long as all others, which
+   * would be hairlines beside it.
+   */
+  const cutAt = (heights) => {
+    const sorted = [...heights].sort((one, other) => one - other);
+    const usual = sorted[Math.floor((sorted.length - 1) * 0.95)] ?? 1;
+    return sorted.length >= 8 && most(sorted, 1) > 3 * usual ? usual * 1.5 : most(sorted, 1);
+  };
+
+  /** The phases of batches, the longest ones by themselves. */
+  const phases = (batches) => {
+    const names = linesOf(batches, (batch) =>
+      Object.entries(batch.phasesMs ?? {})
+        .filter(([name]) => name !== "triggerExecution")
+        .map(([name, millis]) => [name, number(millis)]),
+    );
+    const bySize = names.sort((one, other) => sum(other.values) - sum(one.values));
+    const whole = sum(names.map((line) => sum(line.values)));
+    const shown = bySize.filter((line, at) => at < 5 && sum(line.values) >= whole / 100);
+    const others = bySize.filter((line) => !shown.includes(line));
+    const stacked = shown.map((line) => ({ ...line, color: phaseColor(line.name) }));
+    if (others.length > 0)
+      stacked.push({
+        name: others.length === 1 ? others[0].name : "others",
+        color: "--sj-other",
+        values: batches.map((_, at) => sum(others.map((line) => line.values[at]))),
+      });
+    const trigger = most(
+      batches.map((batch) => number(batch.triggerMs)),
+      0,
+    );
+    const heights = batches.map((_, at) => sum(stacked.map((line) => line.values[at])));
+    const longest = cutAt(heights.filter((height) => height > 0));
+    const axis = lengths(Math.max(longest, trigger <= longest * 3 ? trigger : 0) * 1.02, undefined);
+    return {
+      id: "phases",
+      question: "Where does the time of batches go?",
+      lines: stacked,
+      stacked: true,
+      adds: true,
+      axis,
+      say: (millis) => (millis < 10000 ? `${grouped(millis)} ms` : duration(millis)),
+      tick: short,
+      trigger: trigger > 0 ? trigger : undefined,
+      note:
+        trigger > 0
+          ? `A batch is to start each ${duration(trigger)}: those that take longer queue.`
+          : "Each batch starts as soon as the one before has ended.",
+    };
+  };
+
+  const all = (batches) => {
+    const pictures = [behind(batches), state(batches), rows(batches), phases(batches)];
+    const color = colorsOf(pictures.slice(0, 2));
+    // A line of a color is above those without one.
+    return pictures
+      .filter((one) => one.lines.length > 0)
+      .map((one) => ({
+        ...one,
+        batches,
+        lines: one.lines
+          .map((line) => ({ ...line, color: line.color ?? color(line.name) }))
+          .sort((line, other) => (one.stacked ? 0 : isOther(other) - isOther(line))),
+      }));
+  };
+
+  const points = (line, at) => {
+    let path = "",
+      open = false;
+    const alone = [];
+    line.values.forEach((value, index) => {
+      if (!isNumber(value)) {
+        open = false;
+        return;
+      }
+      path += `${open ? "L" : "M"}${at.x(index)} ${at.y(value)}`;
+      if (!open && !isNumber(line.values[index + 1])) alone.push(index);
+      open = true;
+    });
+    const dots = alone
+      .map(
+        (index) =>
+          `<circle cx="${at.x(index)}" cy="${at.y(line.values[index])}" r="3" ` + `style="fill:var(${line.color})"/>`,
+      )
+      .join("");
+    const style = `stroke:var(${line.color})`;
+    return element("path", { class: "sj-line", "data-line": line.name, style, d: path }) + dots;
+  };
+
+  /** A column that is longer than there is room for says how long it is. */
+  const cutColumn = (at, index, width, words) => {
+    const x = at.x(index),
+      toTheLeft = x + width / 2 + 6 + widthOf(words, 11) > at.right;
+    return (
+      element("path", { class: "sj-cut", d: `M ${round(x - width / 2 - 2)} ${Top + 16} l ${round(width + 4)} -6` }) +
+      textAt(toTheLeft ? x - width / 2 - 6 : x + width / 2 + 6, Top + 9, words, {
+        class: "sj-label",
+        "text-anchor": toTheLeft ? "end" : "start",
+        "data-cut": index,
+      })
+    );
+  };
+
+  /** The columns of batches, each in parts; a part is at least a pixel high. */
+  const columns = (series, at) => {
+    const step = at.step,
+      width = Math.max(step * 0.82, 1);
+    let body = "";
+    const whole = at.y(0) - Top;
+    series.batches.forEach((_, index) => {
+      let from = at.y(0);
+      const total = sum(series.lines.map((line) => line.values[index]));
+      const fits = Math.min(series.axis.to / Math.max(total, 1), 1);
+      for (const line of series.lines) {
+        const value = number(line.values[index]);
+        if (value <= 0) continue;
+        const height = Math.max(whole * (value / series.axis.to) * fits, 1);
+        from -= height;
+        body +=
+          `<rect x="${round(at.x(index) - width / 2)}" y="${round(from)}" width="${round(width)}" ` +
+          `height="${round(height)}" style="fill:var(${line.color})"/>`;
+      }
+      if (fits < 1) body += cutColumn(at, index, width, series.say(total));
+    });
+    return body;
+  };
+
+  /** Which batches have their number below the axis. */
+  const named = (series, at) => {
+    const { batches } = series;
+    const day = batches[batches.length - 1].timestamp;
+    const labels = batches.map((batch, index) => {
+      const words = isNumber(batch.timestamp) ? clock(batch.timestamp, day) : `${batch.batch}`;
+      return { x: at.x(index), words, index };
+    });
+    const room = Math.max(Math.floor((at.right - at.left) / 130), 1);
+    const each = Math.max(Math.ceil(batches.length / room), 1);
+    const wanted = labels.filter((_, index) => (batches.length - 1 - index) % each === 0).reverse();
+    const inside = wanted.filter(
+      ({ x, words }) => x - widthOf(words, 11) / 2 >= 2 && x + widthOf(words, 11) / 2 <= at.width - 2,
+    );
+    return apart(inside, 16);
+  };
+
+  /** A series as an SVG, so wide. */
+  const picture = (series, width, chosen) => {
+    const { batches, axis } = series;
+    const labels = axis.ticks(4).map((value) => ({ value, words: series.tick(value) }));
+    const left =
+      Math.ceil(
+        most(
+          labels.map(({ words }) => widthOf(words, 11)),
+          20,
+        ),
+      ) + 16;
+    const right = width - 12,
+      bottom = Height - Bottom;
+    const step = (right - left) / Math.max(batches.length, 1);
+    const x = (index) => round(left + step * (index + 0.5));
+    const y = (value) => round(bottom - Math.min(axis.at(value), 1) * (bottom - Top));
+    const at = { left, right, width, step, x, y };
+    let taken = Infinity;
+    let body = labels
+      .map(({ value, words }) => {
+        const line = element("line", { class: "sj-tick", x1: left, x2: right, y1: y(value), y2: y(value) });
+        if (y(value) > taken - 14) return "";
+        taken = y(value);
+        return line + textAt(left - 8, y(value) + 4, words, { class: "sj-small sj-label", "text-anchor": "end" });
+      })
+      .join("");
+    const chosenAt = batches.indexOf(chosen);
+    if (chosenAt >= 0)
+      body += element("rect", {
+        class: "sj-chosen",
+        x: x(chosenAt) - Math.max(step, 5) / 2,
+        y: Top,
+        width: Math.max(step, 5),
+        height: bottom - Top,
+      });
+    body += series.stacked ? columns(series, at) : series.lines.map((line) => points(line, at)).join("");
+    (series.late ?? []).forEach((late, index) => {
+      if (late > 0)
+        body += element("path", { class: "sj-late", d: `M ${x(index)} ${Top + 8} l -4 -7 h 8 Z`, "data-late": late });
+    });
+    if (series.trigger !== undefined && series.trigger <= axis.to)
+      body += element("line", {
+        class: "sj-trigger",
+        x1: left,
+        x2: right,
+        y1: y(series.trigger),
+        y2: y(series.trigger),
+      });
+    body += element("line", { class: "sj-axis", x1: left, x2: right, y1: bottom, y2: bottom });
+    for (const { x: middle, words } of named(series, at))
+      body += textAt(middle, bottom + 16, words, { class: "sj-small sj-label", "text-anchor": "middle" });
+    body += element("line", { class: "sj-cross", y1: Top, y2: bottom, x1: -9, x2: -9 });
+    const title = element("title", {}, escape(series.question));
+    return svg(
+      width,
+      Height,
+      { class: "sj-picture sj-series", "data-series": series.id, "data-left": left, "data-step": step },
+      title + body,
+    );
+  };
+
+  /** The names of the lines with their last values, the largest first of those with a color. */
+  const legend = (series) => {
+    const last = (line) => (series.adds ? sum(line.values) : [...line.values].reverse().find(isNumber));
+    const inOrder = series.stacked
+      ? series.lines
+      : [...series.lines].sort((a, b) => isOther(a) - isOther(b) || number(last(b)) - number(last(a)));
+    const chips = inOrder
+      .slice(0, Colors)
+      .map(
+        (line) =>
+          `<span><i style="background:var(${line.color})"></i>` +
+          `<em title="${escape(line.name)}">${escape(line.name)}</em> <b>${escape(series.say(last(line)))}</b></span>`,
+      );
+    if (inOrder.length > Colors) chips.push(`<span class="sj-small">and ${inOrder.length - Colors} more</span>`);
+    if (series.trigger !== undefined) chips.push(`<span><i class="sj-k-trigger"></i>trigger's interval</span>`);
+    return `<p class="sj-key">${chips.join("")}</p>`;
+  };
+
+  /** What a series says of one batch, as lines. */
+  const at = (series, index) => {
+    const batch = series.batches[index];
+    const from = isNumber(batch.firstBatch) && batch.firstBatch !== batch.batch ? `${batch.firstBatch} to ` : "";
+    const values = series.lines
+      .filter((line) => isNumber(line.values[index]))
+      .sort((one, other) => other.values[index] - one.values[index]);
+    const lines = values
+      .slice(0, 12)
+      .map(
+        (line) =>
+          `<div><i style="background:var(${line.color})"></i>` +
+          `${escape(line.name)} <b>${escape(series.say(line.values[index]))}</b></div>`,
+      );
+    const late =
+      number(series.late?.[index]) > 0 ? `<div class="sj-of-late">${grouped(series.late[index])} late</div>` : "";
+    const time = isNumber(batch.timestamp) ? instant(batch.timestamp) : "";
+    return `<div><b>batch ${from}${number(batch.batch)}</b> ${escape(time)}</div>${lines.join("")}${late}`;
+  };
+
+  return { all, picture, legend, at, many, phaseColor };
+})();
