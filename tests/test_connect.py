@@ -100,6 +100,36 @@ def test_a_checkpoint_goes_on_in_another_kind_of_session(server: str, tmp_path: 
         assert out.splitlines()[-1] == str(expected), kind
 
 
+TWO_USERS = """
+ann asks for payments: found, of ann
+ann asks for its id: found, of ann
+bob asks for payments: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+bob asks for its id: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+bob asks for his stopped payments: found, of bob
+ann asks for his id: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+ann asks for payments: found, of ann
+sj.late_rows: of ann and of bob
+sj.state: of ann and of bob
+bob asks for ann's id, now stopped: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+ann again asks for payments: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+ann's session by another client asks for payments: found, of ann
+foreachBatch finds its query: 3
+bob shares all: CANNOT_MODIFY_STATIC_CONFIG
+bob takes the server's memory: STREAMJOIN_SERVER_SETTING
+bob sees the reader nightly 8 False
+bob releases it: STREAMJOIN_READER_USED
+bob drops it: STREAMJOIN_ARRANGEMENT_USED
+bob writes bytes: STREAMJOIN_ARRANGEMENT_SINK
+bob releases what has stopped: done
+bob drops it: done
+"""
+
+
+def test_two_users_of_one_server_are_kept_apart(server: str, tmp_path: Path) -> None:
+    out = run([str(CLIENT), str(JOBS / "two_users.py"), server, str(tmp_path)], WORKERS)
+    assert out.strip().splitlines() == TWO_USERS.strip().splitlines()
+
+
 def test_the_pure_client_has_no_py4j() -> None:
     modules = "('py4j', 'pyspark.core', 'streamjoin')"
     found = f"import importlib.util as u; print([u.find_spec(name) is not None for name in {modules}])"

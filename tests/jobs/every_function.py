@@ -5,6 +5,7 @@ process) or the address of a server, ``sc://...``. The output says nothing of th
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -111,7 +112,8 @@ def refused(what: str, call: Callable[[], Any]) -> None:
     try:
         call()
     except PySparkException as error:
-        print(f"{what}: {error.getCondition()} {str(error).splitlines()[0].replace(str(FOLDER), '<folder>')}")
+        said = str(error).splitlines()[0].replace(str(FOLDER), "<folder>")
+        print(f"{what}: {error.getCondition()} {re.sub('[0-9a-f]{8}', '<id>', said)}")
     else:
         print(f"{what}: not refused")
 

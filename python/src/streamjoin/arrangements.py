@@ -26,12 +26,13 @@ class Versions(NamedTuple):
 class Reader(NamedTuple):
     """A query that reads the changes of an arrangement.
 
-    ``version`` is the one up to which it has read, as of the begin of its last batch; ``versions_behind`` how many
-    there are after it; ``since`` when it came there. Its ``name`` is the folder of the source in the
-    query's checkpoint, or an id where that is too long for the name of a file.
+    ``name`` is the name of the query, None without one; ``id`` stays the same as long as its checkpoint does, and a
+    query that reads the arrangement twice has two. ``version`` is the one up to which it has read, as of the begin of
+    its last batch; ``versions_behind`` how many there are after it; ``since`` when it came there.
     """
 
-    name: str
+    name: str | None
+    id: str
     version: int
     versions_behind: int
     since: datetime
@@ -116,14 +117,15 @@ class Arrangement:
         If it does come back, it may be refused with ``STREAMJOIN_ARRANGEMENT_RETENTION``.
 
         Args:
-            reader: One of ``readers``, or its name.
+            reader: One of ``readers``, or its id.
 
         Raises:
-            pyspark.errors.AnalysisException: ``STREAMJOIN_NO_READER``.
+            pyspark.errors.AnalysisException: ``STREAMJOIN_NO_READER``; ``STREAMJOIN_READER_USED`` if it is a running
+                query of another session, on a server of several users.
         """
-        name = reader.name if isinstance(reader, Reader) else reader
+        name = reader.id if isinstance(reader, Reader) else reader
         if not isinstance(name, str):
-            raise wrong_argument("release", "a reader of the arrangement, or its name", reader)
+            raise wrong_argument("release", "a reader of the arrangement, or its id", reader)
         ask(self._spark, f"SELECT * FROM sj_release_reader({literal(self.path)}, {literal(name)})").collect()
 
     def drop(self, *, force: bool = False) -> None:
@@ -159,7 +161,9 @@ class Arrangement:
             "bytes": size(now.bytes),
         }
         for reader in (Reader(*each) for each in now.readers):
-            shown[f"reader {reader.name}"] = f"version {reader.version}, {reader.versions_behind} behind"
+            shown[f"reader {reader.name or ''} {reader.id}"] = (
+                f"version {reader.version}, {reader.versions_behind} behind"
+            )
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in shown.items())
         return f"<table><caption>Arrangement {escape(self.name)}</caption>{rows}</table>"
 

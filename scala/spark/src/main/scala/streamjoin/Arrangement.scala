@@ -70,13 +70,13 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
   def bytes: Long = now().getAs[Long]("bytes")
 
   /**
-   * Its readers, the slowest first: `name`, `version`, `versions_behind` and `since`, a row for
-   * each.
+   * Its readers, the slowest first: `name` (of the query, or null), `id`, `version`,
+   * `versions_behind` and `since`, a row for each.
    */
   def readers: Seq[Row] = now().getAs[scala.collection.Seq[Row]]("readers").toSeq
 
   /**
-   * Ends the lease of a reader that will not come back, by its name in [[readers]]. If it does come
+   * Ends the lease of a reader that will not come back, by its id in [[readers]]. If it does come
    * back, it may be refused with `STREAMJOIN_ARRANGEMENT_RETENTION`.
    */
   def release(reader: String): Unit =

@@ -77,7 +77,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // start(): a query with a temporary checkpoint leaves no lease behind.
     extensions.injectPostHocResolutionRule(ReleaseTemporaryReaders(_))
     // start(): the late rows of a query can be read when it has stopped.
-    extensions.injectPostHocResolutionRule(_ => RememberQueries)
+    extensions.injectPostHocResolutionRule(RememberQueries(_))
     // start(): the figures of each batch, for those who show or keep them.
     extensions.injectPostHocResolutionRule(WatchQueries(_))
     // start(): the columns of changes that keep a target current.

@@ -234,6 +234,16 @@ private[streamjoin] object StreamJoinConf {
     .booleanConf
     .createWithDefault(false)
 
+  val ShareQueries: OptionalConfigEntry[Boolean] = SQLConf
+    .buildStaticConf("spark.streamjoin.shareQueries")
+    .doc(
+      "Whether a session finds the queries of all sessions by name and id, and not its own alone. Without it, true in a " +
+        "classic application, and false where the driver serves Spark Connect. A session cannot set it."
+    )
+    .version("0.1.0")
+    .booleanConf
+    .createOptional
+
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
@@ -258,11 +268,18 @@ private[streamjoin] object StreamJoinConf {
     HistoryMaxBatches,
     HistoryMaxAge,
     UiEnabled,
-    UiShowKeys
+    UiShowKeys,
+    ShareQueries
   )
 
-  /** Rejects unknown settings, which would be ignored silently. */
+  /** For what all sessions of a server share: there the server alone sets them. */
+  private val ofServer: Seq[ConfigEntry[_]] = Seq(ExecutorIndexMemory, ArrangementIdleIndexAge)
+
+  /** Rejects settings that would be ignored silently: unknown ones, and those of the server. */
   def checkNames(): Unit = {
+    ofServer.find(SharedServer.isOverruled(_, SQLConf.get)).foreach { entry =>
+      throw StreamJoinErrors.analysis("STREAMJOIN_SERVER_SETTING", "setting" -> entry.key)
+    }
     val names = all.map(_.key)
     SQLConf.get.getAllConfs.keys
       .filter(_.toLowerCase(Locale.ROOT).startsWith("spark.streamjoin."))

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{SharedServer, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
@@ -29,7 +29,7 @@ private[streamjoin] object BufferLimits {
   def of(conf: SQLConf): BufferLimits = BufferLimits(
     conf.getConf(StreamJoinConf.MaxAccumulatedRecords),
     conf.getConf(StreamJoinConf.IndexMemory),
-    conf.getConf(StreamJoinConf.ExecutorIndexMemory)
+    SharedServer.get(StreamJoinConf.ExecutorIndexMemory, conf)
   )
 }
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.streamjoin.StreamJoinExtensions
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, SessionListeners, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{QueryOwner, RunningQuery, SessionListeners, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.inspect.{QueryFigures, StoppedQueries}
 
 /**
@@ -31,7 +31,9 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
   override def onQueryStarted(event: QueryStartedEvent): Unit = newGuard("start") {
     RunningQuery
       .of(session, event.id)
-      .map(query => new Watched(query, history(query), shown(query), metrics(query), newGuard))
+      .map(query =>
+        new Watched(query, QueryOwner.id(session), history(query), shown(query), metrics(query), newGuard)
+      )
       .filter(_.isAskedFor)
       .foreach(queries.put(event.runId, _))
   }
@@ -75,7 +77,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
         figures.foreach { json =>
           val line = json.toString
           val name = Option(progress.name)
-          RecentFigures.all.add(progress.id, name, line)
+          RecentFigures.add(watched.owner, progress.id, name, line)
           guard("page")(watched.shown.foreach(_.add(progress.id, name, line)))
           guard("history")(
             watched.history.foreach(_.add(line, System.nanoTime(), System.currentTimeMillis()))
@@ -96,7 +98,8 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
       watched.guard("plan") {
         val query = watched.query
         QueryFigures.of(query).foreach { figures =>
-          StoppedQueries.add(query.id, Option(query.name), figures, System.currentTimeMillis())
+          val now = System.currentTimeMillis()
+          StoppedQueries.add(watched.owner, query.id, Option(query.name), figures, now)
         }
       }
     }
@@ -110,6 +113,7 @@ private[streamjoin] object FiguresListener {
   private val Package = classOf[StreamJoinExtensions].getPackage.getName
   final private class Watched(
       val query: MicroBatchExecution,
+      val owner: String,
       val history: Option[FiguresHistory],
       val shown: Option[ShownFigures],
       val metrics: Option[QueryMetrics],

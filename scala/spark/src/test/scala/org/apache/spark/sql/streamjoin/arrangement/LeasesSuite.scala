@@ -47,12 +47,12 @@ class LeasesSuite extends AnyFunSuite with TableTest {
         during((reader +: streams): _*) {
           reader.settle()
           streams.foreach(stream => assert(stream.add(Row(1, 1, "Desk"), Row(2, 3, "Lamp")).next.size == 2))
-          val names = ArrangementState.of(it.folder).readers.map(_.name).toSet
+          val names = ArrangementState.of(it.folder).readers.map(_.id).toSet
           assert(names.size == 3)
           Thread.sleep(4000)
           // Its maintainer ends those that have not been renewed.
           (3 to 6).foreach(id => it.feed(Row(id, "Ann", "insert")))
-          assert(ArrangementState.of(it.folder).readers.map(_.name).toSet == names)
+          assert(ArrangementState.of(it.folder).readers.map(_.id).toSet == names)
           reader.settle()
           assert(reader.sum().size == 6)
           assert(streams.map(_.next) == Seq(Nil, Seq("Ann Lamp")))

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{SharedServer, StreamJoinConf}
 
 /**
  * What a query says about the indexes of its executors. All queries of an application share the
- * indexes, and the last one to ask for one decides.
+ * indexes, and the last one to ask for one decides; on a server of several users, the server.
  *
  * @param memory
  *   `spark.streamjoin.executorIndexMemory`, in bytes
@@ -19,7 +19,7 @@ final private[streamjoin] case class IndexSettings(
 
 private[streamjoin] object IndexSettings {
   def of(conf: SQLConf): IndexSettings = IndexSettings(
-    conf.getConf(StreamJoinConf.ExecutorIndexMemory),
-    conf.getConf(StreamJoinConf.ArrangementIdleIndexAge)
+    SharedServer.get(StreamJoinConf.ExecutorIndexMemory, conf),
+    SharedServer.get(StreamJoinConf.ArrangementIdleIndexAge, conf)
   )
 }

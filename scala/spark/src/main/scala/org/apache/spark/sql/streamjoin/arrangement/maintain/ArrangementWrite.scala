@@ -8,7 +8,6 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
@@ -16,48 +15,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors, UnreadMessages}
-import org.apache.spark.sql.types.{BinaryType, StructType}
-import org.apache.spark.util.Utils
-
-/**
- * What a task of a batch has written: the row that it passes to the sink.
- *
- * @param base
- *   its part of the base of the previous version, if the batch writes one
- * @param counts
- *   changes to the counts of the arrangement
- * @param origin
- *   what the changes are changes of; none of a task that only writes them
- * @param negativeRows
- *   its partition, and how many rows with negative copies that had before the batch
- */
-final private[streamjoin] case class TaskOutput(
-    changes: Option[BlockFile],
-    base: Option[BlockFile],
-    wroteBase: Boolean,
-    counts: Map[String, Long],
-    origin: Option[Origin] = None,
-    negativeRows: Option[(Int, Long)] = None
-) {
-  def toBytes: Array[Byte] = Utils.serialize(this)
-  def toRow: InternalRow = InternalRow(toBytes)
-}
-
-/**
- * What a task has compared the rows of a batch with.
- *
- * @param arrangement
- *   id of the arrangement
- * @param before
- *   id of the previous version, if there is one
- */
-final private[streamjoin] case class Origin(arrangement: UUID, before: Option[UUID])
-
-private[streamjoin] object TaskOutput {
-  val Schema: StructType = new StructType().add("output", BinaryType, nullable = false)
-  def fromBytes(bytes: Array[Byte]): TaskOutput =
-    Utils.deserialize(bytes, Utils.getContextOrSparkClassLoader)
-}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
  * The sink of a maintaining query: tasks have written files, and a manifest turns them into a
@@ -68,8 +26,8 @@ private[streamjoin] class ArrangementWriteBuilder(
     info: LogicalWriteInfo,
     run: MaintainingRun
 ) extends WriteBuilder {
-  if (info.schema != TaskOutput.Schema)
-    throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
+  // A column of the same name and type may come from anywhere.
+  if (info.schema != TaskOutput.Schema || !run.isBegun) throw ArrangementWrite.notOurs(root)
 
   override def build(): Write = new Write {
     override def toStreaming: StreamingWrite =
@@ -90,7 +48,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory = {
     val runId = RunningQuery.of(session, queryId).fold(UUID.randomUUID())(_.runId)
     run.claim(ArrangementFolder.open(root), Claim(queryId, runId))
-    OutputWriterFactory
+    new OutputWriterFactory(root.toString)
   }
 
   override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {
@@ -242,6 +200,10 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
 
 private[streamjoin] object ArrangementWrite {
 
+  /** The error of a query that is none of `sj.arrange`. */
+  def notOurs(root: Path): AnalysisException =
+    StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
+
   /** Two queries cannot maintain one arrangement. */
   def checkOwner(root: Path, manifest: Manifest, queryId: UUID): Unit =
     if (manifest.queryId != queryId) throw owned(root, manifest)
@@ -261,11 +223,14 @@ private[streamjoin] object ArrangementWrite {
 
 final private case class OutputMessage(outputs: Seq[TaskOutput]) extends WriterCommitMessage
 
-private object OutputWriterFactory extends StreamingDataWriterFactory {
+final private class OutputWriterFactory(root: String) extends StreamingDataWriterFactory {
   override def createWriter(partition: Int, task: Long, epoch: Long): DataWriter[InternalRow] =
     new DataWriter[InternalRow] {
       private val outputs = mutable.ArrayBuffer.empty[TaskOutput]
-      override def write(row: InternalRow): Unit = outputs += TaskOutput.fromBytes(row.getBinary(0))
+      override def write(row: InternalRow): Unit =
+        outputs += TaskOutput.fromBytes(row.getBinary(0)).getOrElse {
+          throw StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root)
+        }
       override def commit(): WriterCommitMessage = OutputMessage(outputs.toSeq)
       override def abort(): Unit = ()
       override def close(): Unit = ()

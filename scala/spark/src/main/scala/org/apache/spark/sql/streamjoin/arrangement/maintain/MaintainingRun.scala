@@ -38,6 +38,9 @@ final private[streamjoin] class MaintainingRun extends Logging {
   @volatile private var newest: Option[Manifest] = None
   def written: Option[Manifest] = newest
 
+  /** Whether [[begin]] has been called. */
+  def isBegun: Boolean = begun.isDefined
+
   /** Resets what the previous run said about the sources: it may be long out of date. */
   def begin(folder: ArrangementFolder): Unit = {
     folder.removeUnfinished(CaughtUp.File, Claim.File)

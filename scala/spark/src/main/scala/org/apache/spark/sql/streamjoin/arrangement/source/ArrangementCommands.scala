@@ -31,7 +31,11 @@ final private[streamjoin] case class DropArrangement(
       throw refused(s"the query $id maintains it")
     }
     if (!force && state.readers.nonEmpty)
-      throw refused(s"it is read by ${state.readers.map(_.name).mkString(", ")}")
+      throw refused(s"it is read by ${state.readers.map(_.title).mkString(", ")}")
+    val leases = new Leases(folder)
+    leases.all.filter(leases.isUsedByOther(session, _)).foreach { lease =>
+      throw refused(s"the running query of another session reads it, as ${Leases.id(lease.reader)}")
+    }
     folder.drop()
     Seq(Row(root.toString))
   }
@@ -57,14 +61,23 @@ final private[streamjoin] case class ReleaseReader(
     folder.meta
     val leases = new Leases(folder)
     val all = leases.all
-    val lease = all.find(lease => Leases.name(lease.reader) == reader).getOrElse {
+    // Its own user knows the checkpoint.
+    val named =
+      all.find(lease => Leases.id(lease.reader) == reader || Leases.checkpoint(lease.reader) == reader)
+    val lease = named.getOrElse {
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_NO_READER",
         "arrangement" -> root.toString,
         "reader" -> reader,
-        "readers" -> all.map(lease => Leases.name(lease.reader)).sorted.mkString("[", ", ", "]")
+        "readers" -> ArrangementState.of(folder).readers.map(_.title).sorted.mkString("[", ", ", "]")
       )
     }
+    if (leases.isUsedByOther(session, lease))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_READER_USED",
+        "arrangement" -> root.toString,
+        "reader" -> reader
+      )
     leases.release(lease.reader)
     Seq(Row(reader, lease.version))
   }
@@ -73,7 +86,7 @@ final private[streamjoin] case class ReleaseReader(
 private[streamjoin] object ReleaseReader {
   val Function: TableFunction = TableFunction(
     "sj_release_reader",
-    "SELECT * FROM sj_release_reader('name or path of the arrangement', 'name of the reader')"
+    "SELECT * FROM sj_release_reader('name or path of the arrangement', 'id of the reader')"
   )
   private val Schema =
     new StructType().add("reader", StringType, nullable = false).add("version", LongType, nullable = false)

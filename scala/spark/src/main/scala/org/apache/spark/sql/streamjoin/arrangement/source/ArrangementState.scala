@@ -19,7 +19,9 @@ import org.apache.spark.sql.streamjoin.time.DurationText
  * A reader of an arrangement.
  *
  * @param name
- *   folder of its source in the checkpoint
+ *   name of its query, if that has one
+ * @param id
+ *   a short id, always the same for a source of a checkpoint
  * @param version
  *   version up to which it has read
  * @param versionsBehind
@@ -28,11 +30,16 @@ import org.apache.spark.sql.streamjoin.time.DurationText
  *   when it reached that version, in milliseconds since the epoch
  */
 final private[streamjoin] case class Reader(
-    name: String,
+    name: Option[String],
+    id: String,
     version: Long,
     versionsBehind: Long,
     sinceMs: Long
-)
+) {
+
+  /** For texts. */
+  def title: String = name.fold(id)(name => s"$name ($id)")
+}
 
 /**
  * The current state of an arrangement.
@@ -73,9 +80,9 @@ final private[streamjoin] case class ArrangementState(
   def hints(now: Long, kept: Long): Seq[String] = readers
     .filter(reader => reader.versionsBehind > kept && now - reader.sinceMs >= ArrangementState.Silence)
     .map { reader =>
-      s"The reader ${reader.name} has not come for ${DurationText.roughly(now - reader.sinceMs)}, and " +
+      s"The reader ${reader.title} has not come for ${DurationText.roughly(now - reader.sinceMs)}, and " +
         s"${reader.versionsBehind} versions are kept for it. If it will not come back, write " +
-        s"sj.arrangement(\"${root.getName}\").release(\"${reader.name}\")."
+        s"sj.arrangement(\"${root.getName}\").release(\"${reader.id}\")."
     } ++ unread.map(UnreadMessages.ofTable)
 }
 
@@ -89,9 +96,11 @@ private[streamjoin] object ArrangementState {
     val meta = folder.meta
     val newest = Option(folder.newest).filter(_ >= 0).map(folder.manifest)
     val last = newest.fold(-1L)(_.version)
-    val readers = new Leases(folder).all.map { lease =>
+    val leases = new Leases(folder)
+    val readers = leases.all.map { lease =>
       // A reader may already have read a version newer than the one seen above.
-      Reader(Leases.name(lease.reader), lease.version, math.max(0, last - lease.version), lease.sinceMs)
+      val behind = math.max(0, last - lease.version)
+      Reader(leases.queryName(lease), Leases.id(lease.reader), lease.version, behind, lease.sinceMs)
     }
     ArrangementState(
       folder.root,
@@ -101,7 +110,7 @@ private[streamjoin] object ArrangementState {
       // As counted when they were written, so no folder is listed.
       newest.fold(0L)(of => Seq(Manifest.BaseBytes, Manifest.ChangeBytes).flatMap(of.counts.get).sum),
       newest.map(_.queryId),
-      readers.sortBy(reader => (reader.version, reader.name)),
+      readers.sortBy(reader => (reader.version, reader.name, reader.id)),
       newest.flatMap(manifest => ArrangeTask.unread(manifest.counts))
     )
   }

@@ -19,7 +19,8 @@ private[streamjoin] object ArrangementsOfFolder {
   )
 
   private val Reader: StructType = new StructType()
-    .add("name", StringType, nullable = false)
+    .add("name", StringType)
+    .add("id", StringType, nullable = false)
     .add("version", LongType, nullable = false)
     .add("versions_behind", LongType, nullable = false)
     .add("since", TimestampType, nullable = false)
@@ -63,7 +64,13 @@ private[streamjoin] object ArrangementsOfFolder {
     state.bytes,
     state.meta.partitions,
     state.readers.map { reader =>
-      Row(reader.name, reader.version, reader.versionsBehind, new Timestamp(reader.sinceMs))
+      Row(
+        reader.name.orNull,
+        reader.id,
+        reader.version,
+        reader.versionsBehind,
+        new Timestamp(reader.sinceMs)
+      )
     },
     state.readers.map(_.versionsBehind).maxOption.orNull,
     state.queryId.map(_.toString).orNull,

@@ -25,7 +25,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, S
  *   <root>/versions/<v>                      the manifest of version v, written once
  *   <root>/changes/<v>/<task>-<run>-<uuid>   rows that version v added and removed
  *   <root>/bases/<v>/<task>-<run>-<uuid>     all rows of version v - 1
- *   <root>/readers/<reader>/<version>        an empty file, whose name is the lease
+ *   <root>/readers/<reader>/                 a lease: see [[Leases]]
  * }}}
  *
  * The law: version v has the rows of a base b <= v (or none), plus what versions b + 1 to v (or 0
@@ -76,10 +76,18 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   /** Replaces the description, as long as there is no version. */
   def redefine(meta: ArrangementMeta): Unit = replace(MetaFile, meta.toJson)
 
-  /** Removes all files. The description goes first: from then on there is no arrangement. */
+  /**
+   * Removes all of its files. The description goes first: from then on there is no arrangement.
+   * Files that are not its own stay: it may have been begun in a folder that had some.
+   */
   def drop(): Unit = {
     fs.delete(metaFile, false)
-    fs.delete(root, true): Unit
+    Seq(Manifest.Directory, Changes, Bases, Readers).foreach(name => fs.delete(new Path(root, name), true))
+    val named = Seq(Claim.File, CaughtUp.File)
+    named.foreach(name => fs.delete(new Path(root, name), false))
+    removeUnfinished(MetaFile +: named: _*)
+    // Checksums of files that are gone are not listed.
+    if (list(root).isEmpty) fs.delete(root, true): Unit
   }
 
   /** `exists` would ask an object store for a folder too. */
@@ -247,14 +255,15 @@ private[streamjoin] object ArrangementFolder {
   /** A file that is being written, as named by Spark's checkpoint file managers and by ours. */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
 
-  /** Whether a folder can have the name. */
-  def isName(name: String): Boolean = name.nonEmpty && !name.contains(":")
+  /** Whether a folder in the folder of arrangements can have the name. */
+  def isName(name: String): Boolean =
+    name.nonEmpty && !name.contains(":") && !name.contains("/") && name != "." && name != ".."
 
   /** The folder of an arrangement, from its name or a path. */
   def path(nameOrPath: String, folder: Option[String]): Path =
     if (nameOrPath.contains("/")) new Path(nameOrPath)
     else if (!isName(nameOrPath)) {
-      val example = Option(nameOrPath.replace(':', '_')).filter(_.nonEmpty).getOrElse("orders")
+      val example = Option(nameOrPath.replace(':', '_')).filter(isName).getOrElse("orders")
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_ARRANGEMENT_NAME",
         "name" -> nameOrPath,

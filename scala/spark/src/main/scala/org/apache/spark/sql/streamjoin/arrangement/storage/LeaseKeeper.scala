@@ -37,8 +37,10 @@ private[storage] object LeaseKeeper extends Logging {
    *   whether the caller is to renew the lease now
    * @param isKnown
    *   whether this run has kept it for the same version already
+   * @param begins
+   *   the query of this thread, if its run keeps the lease from now on
    */
-  final case class Seen(isDue: Boolean, isKnown: Boolean)
+  final case class Seen(isDue: Boolean, isKnown: Boolean, begins: Option[MicroBatchExecution] = None)
 
   /** Keeps the lease of a reader for as long as the query of this thread runs. */
   def keep(folder: ArrangementFolder, reader: String, version: Option[VersionId]): Seen =
@@ -53,8 +55,12 @@ private[storage] object LeaseKeeper extends Logging {
         val renewedMs = known.filterNot(_ => isDue).fold(now)(_.renewedMs)
         kept.put(key, new Kept(folder, query, version, every, renewedMs))
       }
-      Seen(isDue, isKnown)
+      Seen(isDue, isKnown, Option.when(known.isEmpty)(query))
     }
+
+  /** The query of this driver that keeps a lease now, if one does. */
+  def query(folder: ArrangementFolder, reader: String): Option[MicroBatchExecution] =
+    Option(kept.get((folder.root.toString, reader))).map(_.query).filter(_.isActive)
 
   private def renew(): Unit = kept.asScala.foreach { case (key @ (_, reader), lease) =>
     if (!lease.query.isActive) kept.remove(key, lease): Unit

@@ -13,8 +13,9 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.security.AccessControlException
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{QueryOwner, StreamJoinConf, StreamJoinErrors}
 
 /**
  * The versions that readers still need.
@@ -22,6 +23,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
  * {{{
  *   readers/<reader>/<version>      up to where it has read; holds the id of the version
  *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseKeeper]]
+ *   readers/<reader>/query          the name of its query, if that has one
  * }}}
  *
  * The time of a lease is that of the newest file: an object store may ignore a time that is set.
@@ -54,6 +56,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
       }
       TemporaryReaders.add(folder, reader)
       val kept = LeaseKeeper.keep(folder, reader, id.map(VersionId(version, _)))
+      kept.begins.foreach(query => writeName(own, Option(query.name)))
       val isOther = !isNew && id.isDefined && !kept.isKnown && isOfOther(file, id.get)
       if (isOther) write(file, textOf(id))
       // There is no new version, but the reader is alive.
@@ -69,7 +72,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
           )
         if (withoutLease.add((folder.root.toString, reader)))
           logWarning(
-            s"${name(reader)} reads ${folder.root} without a lease, because it may not write there: " +
+            s"${checkpoint(reader)} reads ${folder.root} without a lease, because it may not write there: " +
               s"${denied.getMessage}. It fails if it falls behind the versions that are kept for all."
           )
     }
@@ -84,6 +87,20 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
       before.foreach(folder.fs.delete(_, false))
     }
   }
+
+  /** Once in each run of the query: another one may have another name. */
+  private def writeName(own: Path, name: Option[String]): Unit =
+    if (nameIn(own) != name) {
+      val file = new Path(own, QueryName)
+      name.fold(folder.fs.delete(file, false): Unit)(write(file, _))
+    }
+
+  private def nameIn(own: Path): Option[String] =
+    try Some(new String(folder.readFully(new Path(own, QueryName)), UTF_8)).filter(_.nonEmpty)
+    catch { case _: FileNotFoundException => None }
+
+  /** The name of a reader's query when it was started last, for people; none if it has none. */
+  def queryName(lease: Lease): Option[String] = nameIn(new Path(readers, lease.reader))
 
   private def textOf(id: Option[UUID]) = id.fold("")(_.toString)
 
@@ -108,6 +125,12 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
       val id = new String(folder.readFully(file), UTF_8)
       id.nonEmpty && id != version.toString
     } catch { case _: FileNotFoundException => false }
+
+  /** Whether a running query reads, of a session whose queries this one has no business with. */
+  def isUsedByOther(session: SparkSession, lease: Lease): Boolean =
+    LeaseKeeper.query(folder, lease.reader).exists { query =>
+      !QueryOwner.of(session).mayFind(QueryOwner.id(query.sparkSession))
+    }
 
   /** Removes the lease of a reader that will not come back. */
   def release(reader: String): Unit = folder.fs.delete(new Path(readers, reader), true): Unit
@@ -135,6 +158,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
 
 private[streamjoin] object Leases {
   private val Alive = "alive-"
+  private val QueryName = "query"
   private val MkdirsFailed = "Mkdirs failed"
 
   /** Readers without a lease, by arrangement, each of which is logged once. */
@@ -160,6 +184,12 @@ private[streamjoin] object Leases {
     else UUID.nameUUIDFromBytes(checkpointOfSource.getBytes(UTF_8)).toString
   }
 
+  /**
+   * A short id of a reader, for people. The folder of its lease names a checkpoint, which is nobody
+   * else's business.
+   */
+  def id(reader: String): String = UUID.nameUUIDFromBytes(reader.getBytes(UTF_8)).toString.take(8)
+
   /** The readable path of a reader's checkpoint. */
-  def name(reader: String): String = URLDecoder.decode(reader, UTF_8)
+  def checkpoint(reader: String): String = URLDecoder.decode(reader, UTF_8)
 }

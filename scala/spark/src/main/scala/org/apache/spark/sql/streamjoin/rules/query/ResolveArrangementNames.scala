@@ -165,7 +165,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
    */
   private def arrangement(name: String): Option[String] =
     try
-      if (!ArrangementFolder.isName(name) || name.contains("/")) None
+      if (!ArrangementFolder.isName(name)) None
       else {
         val root = ArrangementFolder.root(name)
         if (ArrangementFolder.open(root).exists) Some(name)

@@ -40,7 +40,7 @@ final private[streamjoin] case class ResolveExplainAnalyzeFunction(session: Spar
       val rows = QueriesByName
         .running(session, name)
         .map(ofRunning(_, skew))
-        .orElse(StoppedQueries.rows(session.sparkContext, name, skew))
+        .orElse(StoppedQueries.rows(session, name, skew))
         .getOrElse(
           throw Function.refused(
             s"finds no query $name that runs or has just stopped; ${QueriesByName.known(session)}",

@@ -22,7 +22,7 @@ final private[streamjoin] case class ResolveFiguresFunction(session: SparkSessio
         case Seq(TextArgument(name)) => name
         case _ => throw Function.refused("takes the id or the name of a query", call.origin)
       }
-      val lines = RecentFigures.all.of(name).getOrElse {
+      val lines = RecentFigures.of(session, name).getOrElse {
         if (QueriesByName.running(session, name).isDefined) Nil
         else
           throw Function.refused(

@@ -22,8 +22,9 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 final private[streamjoin] case class StartArrangement(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStream =>
-      write.inputQuery match {
-        case arrange: Arrange => start(write, arrange)
+      (write.inputQuery, write.sink) match {
+        case (arrange: Arrange, _) => start(write, arrange)
+        case (_, table: ArrangementTable) => throw ArrangementWrite.notOurs(table.options.root)
         case _ => write
       }
     case other => other

@@ -109,6 +109,8 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
   test("a name that no folder can have, and a version that is gone, have errors of their own") {
     people.running
     def read(name: String) = spark.read.format("streamjoin").load(name)
+    // Not the folder itself, nor the one around it.
+    Seq(".", "..").foreach(name => refused("STREAMJOIN_ARRANGEMENT_NAME")(read(name)))
     val said = refused("STREAMJOIN_ARRANGEMENT_NAME")(read("db:orders"))
     assert(said.contains("such as db_orders"))
     assert(
