@@ -40,7 +40,7 @@ ThisBuild / scalacOptions ++= Seq(
   "-deprecation",
   "-feature",
   "-unchecked",
-  "-Xlint:_,-missing-interpolator",
+  "-Xlint:_",
   "-Wunused:imports,privates,locals,implicits,params",
   "-Wdead-code",
   "-Werror"

@@ -57,7 +57,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     last <- of.last
     unloaded <- Option(last.customMetrics.get("segmentsOnDisk")).map(_.longValue) if unloaded > 0
   } yield s"$unloaded of ${last.customMetrics.get("segments")} segments do not fit into memory and are read from the " +
-    "state store when a row looks into them: the rows have ${of.sum(_.bytes.sum)} bytes, of all tasks. Give the executors " +
+    s"state store when a row looks into them: the rows have ${of.sum(_.bytes.sum)} bytes, of all tasks. Give the executors " +
     "more memory and raise spark.streamjoin.indexMemory, the bytes of a task; or, with a new checkpoint, use more " +
     "partitions."
 

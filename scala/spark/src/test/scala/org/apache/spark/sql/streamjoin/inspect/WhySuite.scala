@@ -64,7 +64,7 @@ class WhySuite extends AnyFunSuite with JoinTest {
   }
 
   test("text with quotes, backslashes and other scripts, however the parser reads literals") {
-    val names = Seq("it's", "a\\'b", "${spark.app.name}", "配達 'Привет' \\\\ 🚚")
+    val names = Seq("it's", "a\\'b", s"$${spark.app.name}", "配達 'Привет' \\\\ 🚚")
     running(job(hourly("left_outer"))) { job =>
       job.feed(names.map(o(_, "10:00", 1)): _*)
       for (escaped <- Seq("false", "true"); name <- names)

@@ -168,7 +168,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
 
   test("variables are substituted inside a clause") {
     withConf("streamjoin.test.most" -> "5s", "spark.sql.variable.substitute" -> "true") {
-      assert(rows(sql(within.replace("5s", "${streamjoin.test.most}"))) == Seq("1 3"))
+      assert(rows(sql(within.replace("5s", s"$${streamjoin.test.most}"))) == Seq("1 3"))
     }
   }
 
