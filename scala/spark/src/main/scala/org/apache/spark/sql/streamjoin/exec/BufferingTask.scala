@@ -60,6 +60,9 @@ private[streamjoin] trait StateSpec {
    * rows are not observed.
    */
   def observed: Option[Seq[Option[Long]]]
+
+  /** Whether to observe which keys come, too. */
+  def samplesKeys: Boolean = false
 }
 
 /**
@@ -87,7 +90,7 @@ abstract private[streamjoin] class BufferingTask(
 
   /** Null if rows are not observed, as this is asked for each row. */
   final protected val observer: RowObserver =
-    spec.observed.map(new RowObserver(_, spec.layouts)).orNull
+    spec.observed.map(new RowObserver(_, spec.layouts, spec.samplesKeys)).orNull
 
   /** About the rows of the batch, where they are observed. */
   final def observed: Option[RowObserver.Observed] = Option(observer).map(_.report)

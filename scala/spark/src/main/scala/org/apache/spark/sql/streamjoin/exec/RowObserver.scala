@@ -16,8 +16,14 @@ import streamjoin.core.Side
  *   by input: the newest event time, in microseconds, that the watermark of late rows comes from
  * @param layouts
  *   by input
+ * @param samples
+ *   whether to keep a sample of the keys, which costs more: to compare those of the two inputs
  */
-final private[streamjoin] class RowObserver(newest: Seq[Option[Long]], layouts: Seq[RowLayout]) {
+final private[streamjoin] class RowObserver(
+    newest: Seq[Option[Long]],
+    layouts: Seq[RowLayout],
+    samples: Boolean
+) {
   import RowObserver._
 
   private val bases = newest.map(_.getOrElse(Long.MinValue)).padTo(2, Long.MinValue).toArray
@@ -26,16 +32,23 @@ final private[streamjoin] class RowObserver(newest: Seq[Option[Long]], layouts: 
   private var matches = 0L
   private val keys = layouts.map(layout => if (layout.keys.isEmpty) null else new HotKeys(layout)).toArray
 
+  private val nullKeys = new Array[Long](2)
+  private val sampled = if (samples) Array.fill(2)(new KeySample) else null
+
   /** A row of an input, late or not. */
   def came(side: Side, time: Long): Unit = {
     val base = bases(side.index)
-    if (base != Long.MinValue) lateness(side.index).add(math.max(base - time, 0L), 1)
+    if (base != Long.MinValue) lateness(side.index).add(base - time, 1)
   }
+
+  /** A row that has no match, because its key has a null. */
+  def hasNullKey(side: Side): Unit = nullKeys(side.index) += 1
 
   /** A row that is kept. */
   def kept(side: Side, row: UnsafeRow): Unit = {
     val seen = keys(side.index)
     if (seen != null) seen.add(row)
+    if (sampled != null) sampled(side.index).add(row, layouts(side.index))
   }
 
   /**
@@ -59,7 +72,10 @@ final private[streamjoin] class RowObserver(newest: Seq[Option[Long]], layouts: 
   def report: Observed = Observed(
     lateness.toIndexedSeq,
     distances,
-    keys.toIndexedSeq.map(seen => if (seen == null) Nil else seen.hottest)
+    keys.toIndexedSeq.map(seen => if (seen == null) Nil else seen.hottest),
+    nullKeys.toIndexedSeq,
+    matches,
+    Option(sampled).map(_.toIndexedSeq)
   )
 }
 
@@ -96,16 +112,24 @@ private[streamjoin] object RowObserver {
 
   /**
    * @param lateness
-   *   of the rows of each input: how far they are behind the newest row
+   *   of the rows of each input: how far they are behind the newest row of the batches before; below
+   *   zero if they are ahead of it
    * @param distances
    *   of matches: the time of the right row minus that of the left one
    * @param hotKeys
    *   by input
+   * @param nullKeys
+   *   by input: rows that have no match because of a null in their key
+   * @param samples
+   *   of the keys, by input
    */
   final case class Observed(
       lateness: IndexedSeq[TimeHistogram],
       distances: TimeHistogram,
-      hotKeys: IndexedSeq[Seq[HotKey]]
+      hotKeys: IndexedSeq[Seq[HotKey]],
+      nullKeys: IndexedSeq[Long],
+      matches: Long,
+      samples: Option[IndexedSeq[KeySample]]
   )
 
   /**

@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.base.{OwnExec, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.exec.outline.OperatorOutline
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
 
 import streamjoin.core.Watermark
 
@@ -38,6 +38,10 @@ private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter
 
   /** Spark's stateful operators above receive the smallest of these. */
   protected def outputWatermarksForSpark: Seq[ColumnWatermark]
+
+  /** Whose watermark decides the one that they receive. */
+  final def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
+    outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
 
   /**
    * By watermark key, in microseconds: a batch with these watermarks evicts rows with a lower time.

@@ -52,6 +52,15 @@ final private[streamjoin] class TimeHistogram extends Externalizable {
     negative = read()
   }
 
+  /** The same with zero in place of what is below. */
+  def fromZero: TimeHistogram = {
+    val all = new TimeHistogram
+    all.add(this)
+    if (negative.nonEmpty) all.add(0, negative.sum)
+    all.negative = Array.emptyLongArray
+    all
+  }
+
   def total: Long = positive.sum + negative.sum
 
   /** Those that have counted something, the lowest first. */

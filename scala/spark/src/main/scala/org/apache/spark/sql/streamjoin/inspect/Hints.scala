@@ -5,7 +5,6 @@ import java.time.Instant
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
 import org.apache.spark.sql.streamjoin.exec.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
-import org.apache.spark.sql.streamjoin.time.DurationText
 
 import streamjoin.core.Side
 
@@ -16,41 +15,19 @@ import streamjoin.core.Side
  *   in milliseconds
  */
 final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
+  import HintWords._
   import Hints._
 
   def ofOperator(of: OperatorFigures): Seq[String] =
-    (spilled(of) ++ files(of) ++ skewed(of) ++ wide(of) ++ unread(of) ++ slow).toSeq
+    (spilled(of) ++ files(of) ++ skewed(of) ++ wide(of) ++ unread(of) ++ matches.of(of) ++ aggregated(
+      of
+    ) ++ slow).toSeq
 
   def ofInput(of: OperatorFigures, input: InputOutline, at: Int): Seq[String] =
-    (silent(of, input, at) ++ ahead(of, input) ++ hot(of, input, at)).toSeq
+    inputs.of(of, input, at) ++ hot(of, input, at)
 
-  /** An input that holds rows of others and sends none itself. */
-  private def silent(of: OperatorFigures, input: InputOutline, at: Int): Option[String] = {
-    val others = of.outline.inputs.indices.filter(_ != at)
-    val keeps = others.map(other => of.sum(_.rows(other))).sum
-    val since = of.lastRow(input).getOrElse(Instant.parse(query.recent.head.timestamp).toEpochMilli)
-    val silence = now - since
-    val othersCame = others.exists(other => of.lastRow(of.outline.inputs(other)).exists(_ > since))
-    Option.when(keeps > 0 && othersCame && silence >= Silence) {
-      s"${input.name} has had no row for ${words(silence)}, and $keeps rows wait for its watermark. If it may be " +
-        s"silent for longer than they may wait, write sj.idle_after(${input.name}, \"${words(2 * Silence)}\") before the join."
-    }
-  }
-
-  /** A row from the far future moves the watermark, and what comes after it is late. */
-  private def ahead(of: OperatorFigures, input: InputOutline): Option[String] = for {
-    key <- of.columns(input).headOption
-    newest <- of.newest(key)
-    ahead = newest / 1000 - now
-    if ahead > Future
-  } yield {
-    val column = of.outline.columns(key)
-    val plain = column.split('.').last
-    s"The newest $column is ${Instant.ofEpochMilli(newest / 1000)}, ${words(ahead)} from now: it has moved the " +
-      s"watermark, and rows of the present are late. Before withWatermark, write " +
-      s".where(\"$plain < current_timestamp() + INTERVAL 1 HOUR\"), and start with a new checkpoint: in this one the " +
-      "watermark does not go back."
-  }
+  private val inputs = new InputHints(query, now)
+  private val matches = new MatchHints(query)
 
   /** Segments that the budget leaves to the state store. */
   private def spilled(of: OperatorFigures): Option[String] = for {
@@ -115,23 +92,43 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
 
   /** Batches that take longer than their trigger. */
   private def slow: Option[String] = {
-    val late = query.ofMinute.filter(_.durationMs.containsKey("triggerExecution"))
+    // The first batches take longer: code is compiled, state stores are opened.
+    val warm = query.ofMinute.diff(query.recent.take(WarmUp))
     val trigger = query.triggerMs
-    val times = late.map(_.durationMs.get("triggerExecution").longValue).sorted
+    val times = warm
+      .filter(_.durationMs.containsKey("triggerExecution"))
+      .map(_.durationMs.get("triggerExecution").longValue)
+      .sorted
     for {
-      interval <- trigger if times.nonEmpty
+      interval <- trigger if times.size >= Batches
       median = times(times.size / 2) if interval > 0 && median > interval
     } yield s"A batch takes $median ms, and the trigger starts one each $interval ms: they queue. Use a longer " +
       "trigger, or more cores."
   }
 
-  private def words(millis: Long): String = DurationText.roughly(millis)
+  /** An aggregation above waits for the ends of its windows. */
+  private def aggregated(of: OperatorFigures): Option[String] = for {
+    (above, rows) <- of.observed.aggregated
+    if rows > 0 && above.groups > 0 && above.emitted == 0
+  } yield {
+    val watermark = above.watermark
+      .filter(_ > 0)
+      .fold("there is no watermark yet")(millis => s"the watermark is ${Instant.ofEpochMilli(millis)}")
+    s"The join has emitted ${counted(rows)} rows, and the aggregation above it nothing yet: it keeps " +
+      s"${counted(above.groups)} groups, and emits one once the watermark is later than the end of its window; " +
+      s"$watermark${of.holdsAbove.fold("")(input => s", held back by $input")}. It waits for later rows of all inputs; for " +
+      "results sooner, write a shorter window(…)."
+  }
 }
 
 private object Hints {
   private val Minute = 60000L
-  private val Silence = Minute
-  private val Future = 60 * Minute
+
+  /** So many batches of a run do not say how long one takes. */
+  private val WarmUp = 5
+
+  /** Fewer batches do not say how long one takes. */
+  private val Batches = 3
 
   /** Tasks that take less are not worth a hint, in milliseconds. */
   private val Worth = 200L

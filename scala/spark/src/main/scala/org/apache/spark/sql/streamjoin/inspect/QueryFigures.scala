@@ -7,16 +7,19 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
   ObservedRows,
   QueriesByName,
   RowObserver,
+  RowPath,
   StatefulNodeExec,
   TaskReport,
   TimeHistogram
 }
+import org.apache.spark.sql.streamjoin.watermark.IdleInputs
 
 import streamjoin.core.Watermark
 
@@ -45,6 +48,22 @@ final private[streamjoin] class QueryFigures(
       operators.flatMap(one => one +: from(one.below.flatten))
     from(roots)
   }
+
+  /** Whether values of keys may be shown. */
+  def showsKeys: Boolean = query.sparkSession.sessionState.conf.getConf(StreamJoinConf.UiShowKeys)
+
+  /**
+   * How many rows, in all operators, wait for the watermark of an input.
+   *
+   * @param input
+   *   its name
+   */
+  def waitingFor(input: String): Long = (for {
+    of <- all
+    (other, at) <- of.outline.inputs.zipWithIndex
+    awaited <- of.awaited(other)
+    if of.heldBy(of.outline.columns.indexOf(awaited.column)).contains(input)
+  } yield of.sum(_.rows(at))).sum
 
   /** How often it starts a batch, in milliseconds; none if something other than the clock does. */
   def triggerMs: Option[Long] = query.trigger match {
@@ -139,10 +158,38 @@ final private[streamjoin] class OperatorFigures(
 
   def late(of: Seq[StreamingQueryProgress]): Long = progress(of).map(_.numRowsDroppedByWatermark).sum
 
+  def rowsIn(of: Seq[StreamingQueryProgress], input: InputOutline): Long =
+    sum(of, StatefulNodeExec.rowsIn(input.side))
+
   /** When the last batch began that had a row of an input, in milliseconds. */
   def lastRow(input: InputOutline): Option[Long] = recent.reverseIterator
     .find(one => sum(Seq(one), StatefulNodeExec.rowsIn(input.side)) > 0)
     .map(one => Instant.parse(one.timestamp).toEpochMilli)
+
+  /** Of the rows of an input in the last batch: where they went on their way to the operator. */
+  def path(at: Int): Option[RowPath] = exec.children.lift(at).map(RowPath.of)
+
+  /** Whether an input is an earlier one of the same stream: their newest rows are the same. */
+  def isRepeated(at: Int): Boolean = {
+    def nodes(of: InputOutline) =
+      of.timeColumns.flatMap(key => IdleInputs.marks(exec.watermarks(key))).map(_.node).toSet
+    outline.inputs.take(at).exists(earlier => nodes(earlier).exists(nodes(outline.inputs(at))))
+  }
+
+  /** Whether `sj.idle_after` says that an input may be idle. */
+  def mayBeIdle(input: InputOutline): Boolean = {
+    val keys = binding.eviction.keys
+    input.timeColumns
+      .flatMap(key => IdleInputs.marks(exec.watermarks(key)))
+      .exists(mark => keys.idleAfterMs.lift(keys.origins.indexOf(mark)).flatten.isDefined)
+  }
+
+  /** How far behind its newest row the watermark of an input is by the delay, in milliseconds. */
+  def delay(input: InputOutline): Option[Long] = for {
+    key <- input.timeColumns.headOption
+    newest <- exec.watermarks(key).newest(binding.newestJudging.get)
+    late = exec.watermarks(key).value(binding.lateValues) if late != Watermark.Undefined
+  } yield (newest - late) / 1000
 
   /** Time by phase of the last batch, in milliseconds, over all tasks. */
   def phases: Seq[(String, Long)] = last.toSeq.flatMap { operator =>
@@ -162,6 +209,9 @@ final private[streamjoin] class OperatorFigures(
 
   /** The input whose watermark decides that of a column. */
   def heldBy(key: Int): Option[String] = exec.watermarks(key).decidedBy(values).map(binding.inputOf)
+
+  /** The input whose watermark decides the one that Spark's operators above get. */
+  def holdsAbove: Option[String] = exec.holdsAbove(values).map(binding.inputOf)
 
   // Inputs.
 
@@ -187,14 +237,8 @@ final private[streamjoin] class OperatorFigures(
    * Of the rows of an input in the last batch: how far they were behind the newest row, and how far
    * they might have been, in milliseconds.
    */
-  def lateness(input: InputOutline, at: Int): Option[(TimeHistogram, Option[Long])] = {
-    val delay = for {
-      key <- input.timeColumns.headOption
-      newest <- exec.watermarks(key).newest(binding.newestJudging.get)
-      late = exec.watermarks(key).value(binding.lateValues) if late != Watermark.Undefined
-    } yield (newest - late) / 1000
-    summed(_.lateness(at)).map(_ -> delay)
-  }
+  def lateness(input: InputOutline, at: Int): Option[(TimeHistogram, Option[Long])] =
+    summed(_.lateness(at)).map(_.fromZero -> delay(input))
 
   /** Of the matches in the last batch: the time of the right row minus that of the left one. */
   def distances: Option[TimeHistogram] = summed(_.distances)

@@ -7,13 +7,14 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
-import org.apache.spark.sql.streamjoin.exec.{StatefulNodeExec, TimeHistogram}
+import org.apache.spark.sql.streamjoin.exec.{RowPath, StatefulNodeExec, TimeHistogram}
 import org.apache.spark.sql.streamjoin.inspect.{Hints, OperatorFigures, QueryFigures}
 
 /**
  * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
  * common: `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It has
- * names of columns, and no values of rows, except for hot keys where they are asked for.
+ * names of columns and the conditions of the query's filters, and no values of rows, except for keys
+ * where they are asked for.
  *
  * @param batch
  *   progress of the batch that the figures are of
@@ -91,6 +92,25 @@ final private[monitor] class FiguresJson(
     }
   }
 
+  /** Where the rows of an input went on their way to the operator. */
+  private def path(of: RowPath, node: ObjectNode): Unit = {
+    node.put("rowsRead", of.read)
+    if (of.inReader.nonEmpty) {
+      val conditions = node.putArray("inReader")
+      of.inReader.foreach(conditions.add)
+    }
+    val removed = of.steps.filter(_.rows > 0)
+    if (removed.nonEmpty) {
+      val steps = node.putArray("removed")
+      removed.foreach(step => steps.addObject().put("by", step.remover.words).put("rows", step.rows))
+    }
+    val nulls = of.marked.filter(_.nulls > 0)
+    if (nulls.nonEmpty) {
+      val columns = node.putArray("nullTimes")
+      nulls.foreach(mark => columns.addObject().put("column", mark.column).put("rows", mark.nulls))
+    }
+  }
+
   private def input(of: OperatorFigures, input: InputOutline, at: Int, node: ObjectNode): Unit = {
     def millis(field: String, micros: Option[Long], to: ObjectNode): Unit =
       micros.foreach(value => to.put(field, Math.floorDiv(value, 1000L)))
@@ -101,6 +121,7 @@ final private[monitor] class FiguresJson(
       .put("rowsKept", of.sum(_.rows(at)))
       .put("bytesKept", of.sum(_.bytes(at)))
     input.side.foreach(side => node.put("late", of.sum(Seq(batch), s"${side}LateRows")))
+    of.path(at).foreach(path(_, node))
     val columns = node.putArray("columns")
     of.columns(input).foreach { key =>
       val column = columns.addObject().put("name", of.outline.columns(key))

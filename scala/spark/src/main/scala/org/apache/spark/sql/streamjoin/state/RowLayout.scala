@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.state
 
-import org.apache.spark.sql.catalyst.expressions.{Cast, Literal, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, UnsafeRow}
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
@@ -38,9 +38,10 @@ final private[streamjoin] class RowLayout(
   private val first = if (keys.isEmpty) 0 else keyOffset(0)
 
   /** The values of the key, for people. */
-  def keyText(row: UnsafeRow): String = keys
-    .map(key => Cast(Literal(row.get(key, types(key)), types(key)), StringType, Some("UTC")).eval())
-    .mkString(", ")
+  def keyText(row: UnsafeRow): String = keysAsText.map(_.eval(row)).mkString(", ")
+
+  private lazy val keysAsText =
+    keys.map(key => Cast(BoundReference(key, types(key), nullable = true), StringType, Some("UTC")))
 
   /** The time at a position, in microseconds. */
   def time(base: AnyRef, row: Long, position: Int): Long = Platform.getLong(base, row + timeOffset(position))
@@ -63,6 +64,23 @@ final private[streamjoin] class RowLayout(
       // Slots are chosen by the upper bits.
       RowLayout.mix(RowLayout.Seed, hash.toLong)
     }
+
+  /**
+   * Another hash of the key, to find keys that are not equal and should be: the same for texts that
+   * differ only in blanks, in the case of ASCII letters, or in zeros before a number.
+   */
+  def plainHash(base: AnyRef, row: Long): Long = {
+    var hash = RowLayout.Seed.toLong
+    var i = 0
+    while (i < keyOffset.length) {
+      val word = Platform.getLong(base, row + keyOffset(i))
+      hash =
+        if (fixed(i)) RowLayout.add(hash, word)
+        else RowLayout.addPlain(hash, base, row + (word >>> 32), word.toInt)
+      i += 1
+    }
+    RowLayout.add(hash, 0)
+  }
 
   /**
    * Whether two rows have equal keys, one of this layout and one of another with the same key
@@ -94,6 +112,27 @@ final private[streamjoin] class RowLayout(
 
 private object RowLayout {
   private val Seed = 42
+
+  private def add(hash: Long, word: Long): Long = {
+    val product = (hash ^ word) * 0x9e3779b97f4a7c15L
+    product ^ (product >>> 32)
+  }
+
+  private def addPlain(hash: Long, base: AnyRef, from: Long, length: Int): Long = {
+    var all = hash
+    var begun = false
+    var i = 0
+    while (i < length) {
+      val byte = Platform.getByte(base, from + i)
+      // Bytes of other letters than those of ASCII are below zero.
+      if ((byte > ' ' || byte < 0) && (begun || byte != '0')) {
+        begun = true
+        all = (all ^ (if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt).toLong) * 0x100000001b3L
+      }
+      i += 1
+    }
+    add(all, 1)
+  }
 
   private def mix(hash: Int, word: Long): Int = {
     // Fibonacci hashing; both halves of the product count, as slots are chosen by the upper bits.

@@ -100,7 +100,8 @@ final private[streamjoin] case class IntervalJoinExec(
       this,
       late,
       limits,
-      observed(Side.both.map(side => join.bounds.bounded(side).headOption))
+      observed(Side.both.map(side => join.bounds.bounded(side).headOption)),
+      binding.get.observedRows(ordinal).samplesKeys
     )
     val hadoopConf = binding.get.hadoopConf
     zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>

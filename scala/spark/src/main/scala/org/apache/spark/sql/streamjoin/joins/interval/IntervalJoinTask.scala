@@ -92,9 +92,12 @@ final private[streamjoin] class IntervalJoinTask(
         } else {
           val stored = reader.meeting(row)
           if (stored != null) keep(side, stored)
-          else if (joinType.pads(side)) {
-            padded += 1
-            out = emit.unmatched(side, row)
+          else {
+            if (observer != null && counts(side) && reader.hasNullKey(row)) observer.hasNullKey(side)
+            if (joinType.pads(side)) {
+              padded += 1
+              out = emit.unmatched(side, row)
+            }
           }
         }
       }

@@ -27,7 +27,8 @@ final private[streamjoin] case class IntervalTaskSpec(
     broadcastMemory: Long,
     broadcast: Option[Side],
     lateRows: Option[LateRows.Spec],
-    override val observed: Option[Seq[Option[Long]]]
+    override val observed: Option[Seq[Option[Long]]],
+    override val samplesKeys: Boolean
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
 
@@ -49,13 +50,14 @@ private[streamjoin] object IntervalTaskSpec {
    * @param evictionLimits
    *   by watermark key, in microseconds: a row below it has expired
    * @param observed
-   *   as in [[StateSpec]]
+   *   as in [[StateSpec]], as is `samplesKeys`
    */
   def of(
       exec: IntervalJoinExec,
       late: IndexedSeq[Long],
       evictionLimits: IndexedSeq[Long],
-      observed: Option[Seq[Option[Long]]] = None
+      observed: Option[Seq[Option[Long]]] = None,
+      samplesKeys: Boolean = false
   ): IntervalTaskSpec = {
     val join = exec.join
     def used(use: ConjunctUse): Option[Expression] =
@@ -80,19 +82,21 @@ private[streamjoin] object IntervalTaskSpec {
         bucketWidth(join, side, delay)
       )
     }
+    val sides = Map[Side, SideSpec](
+      Side.Left -> side(Side.Left, exec.left, exec.leftKeys),
+      Side.Right -> side(Side.Right, exec.right, exec.rightKeys)
+    )
     IntervalTaskSpec(
       join.joinType,
-      Map(
-        Side.Left -> side(Side.Left, exec.left, exec.leftKeys),
-        Side.Right -> side(Side.Right, exec.right, exec.rightKeys)
-      ),
+      sides,
       used(ConjunctUse.OfPair),
       exec.output,
       BufferLimits.of(exec.conf),
       exec.conf.getConf(StreamJoinConf.BroadcastMemory),
       join.broadcast,
       exec.lateRows,
-      observed
+      observed,
+      samplesKeys && exec.leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0)
     )
   }
 

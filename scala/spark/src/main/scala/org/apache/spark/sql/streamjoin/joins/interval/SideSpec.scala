@@ -120,6 +120,7 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   private val lateBelow = spec.times.map(_.late).toArray
   private val projection = spec.projection
   private val neverNull = spec.neverNull
+  private lazy val keys = spec.keys.map(BindReferences.bindReference(_, spec.output))
 
   /** The place in `times` of the first column by which a row is late, or -1. */
   def lateAt(row: InternalRow): Int = {
@@ -137,6 +138,9 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   /** The time of a window is its last instant. */
   private def time(row: InternalRow, at: Int): Long =
     if (windows(at)) row.getStruct(ordinals(at), 2).getLong(1) - 1 else row.getLong(ordinals(at))
+
+  /** Whether a row has a null in its key. */
+  def hasNullKey(row: InternalRow): Boolean = keys.exists(_.eval(row) == null)
 
   /** The row as it is stored, overwritten by the next call; null if it cannot have a match. */
   def meeting(row: InternalRow): UnsafeRow =
