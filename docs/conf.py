@@ -42,6 +42,7 @@ SECTIONS = {
     ],
     "Running it": [
         "production",
+        "no-rows",
         "monitoring",
         "tuning",
         "migration",

@@ -35,7 +35,14 @@ ENDLESS = re.compile(r"\b(\w+)\.awaitTermination\(\)")
 NO_RUN = "python no-run"
 
 # These pages start from the first line; the others use these names.
-FROM_NOTHING = {"README.md", "getting-started.md", "migration.md", "monitoring.md", *(page.name for page in RECIPES)}
+FROM_NOTHING = {
+    "README.md",
+    "getting-started.md",
+    "migration.md",
+    "monitoring.md",
+    "no-rows.md",
+    *(page.name for page in RECIPES),
+}
 NAMES = """
 import streamjoin as sj
 from pyspark.sql import SparkSession, functions as F
@@ -53,7 +60,7 @@ joined = orders.join(
 """
 
 # These pages write their own input.
-WITHOUT_INPUT = {"README.md", "getting-started.md", "monitoring.md", *(page.name for page in RECIPES)}
+WITHOUT_INPUT = {"README.md", "getting-started.md", "monitoring.md", "no-rows.md", *(page.name for page in RECIPES)}
 
 
 class Block(NamedTuple):
