@@ -17,6 +17,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,7 +37,6 @@ Batches = list[list[tuple[int, float]]]
 
 SHOWN = {
     "monitoring-holds": ("shop", 1100, "light", '[data-question="holds"]'),
-    "monitoring-holds-dark": ("shop", 1100, "dark", '[data-question="holds"]'),
     "monitoring-waits": ("shop", 1100, "light", '[data-question="waits"]'),
     "monitoring-time": ("shop", 1100, "light", '[data-question="time"]'),
     "monitoring-lateness": ("shop", 1400, "light", '[data-question="lateness"]'),
@@ -69,7 +69,7 @@ def main() -> None:
 def run() -> None:
     """Run each query to the end of its files."""
     shutil.rmtree(WORK, ignore_errors=True)
-    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
+    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": "4", "spark.ui.port": "0"}
     builder = SparkSession.builder.master("local[2]").config(map=settings)
     spark = sj.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -79,6 +79,9 @@ def run() -> None:
         query = writer.start(checkpointLocation=str(WORK / name / "checkpoint"))
         query.processAllAvailable()
         query.stop()
+    tab = f"http://localhost:{urlsplit(spark.sparkContext.uiWebUrl).port}/streamjoin/?query=shop"
+    file = f"--screenshot={DOCS / 'monitoring-tab.png'}"
+    browse(tab, file, "--window-size=1400,1120", "--blink-settings=preferredColorScheme=0")
     spark.stop()
 
 
@@ -181,10 +184,10 @@ def take(name: str, width: int, theme: str, part: str | None, file: Path, most: 
         html = html.replace("</body>", f"<script>{ONLY % json.dumps(part)}</script></body>")
     report = WORK / "report.html"
     report.write_text(html.replace("</body>", f"<script>{TALL}</script></body>"), encoding="utf-8")
-    document = browse(report, "--dump-dom", f"--window-size={width},600")
+    document = browse(report.as_uri(), "--dump-dom", f"--window-size={width},600")
     found = re.search(r'data-height="(\d+)"', document)
     assert found is not None, "the report has no height"
-    browse(report, f"--screenshot={file}", f"--window-size={width},{min(int(found[1]), most)}")
+    browse(report.as_uri(), f"--screenshot={file}", f"--window-size={width},{min(int(found[1]), most)}")
 
 
 ONLY = """
@@ -196,10 +199,17 @@ document.body.style.margin = "0 auto";
 TALL = "document.body.dataset.height = Math.ceil(document.documentElement.getBoundingClientRect().height);"
 
 
-def browse(file: Path, *options: str) -> str:
-    """Run the browser for a page."""
-    fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"]
-    command = [BROWSER, *fixed, f"--user-data-dir={WORK / 'browser'}", *options, file.as_uri()]
+def browse(address: str, *options: str) -> str:
+    """Run the browser for a page. The name of this machine may lead it to a proxy."""
+    fixed = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--no-proxy-server",
+        "--virtual-time-budget=5000",
+    ]
+    command = [BROWSER, *fixed, f"--user-data-dir={WORK / 'browser'}", *options, address]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 

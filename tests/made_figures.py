@@ -23,7 +23,7 @@ def made(inputs: int, bound: int, batches: int = 40, delay: int = MINUTE, *, fut
 
 def _batch(at: int, inputs: int, bound: int, batches: int, delay: int, future: bool) -> Figures:
     empty = at == batches - 1
-    took = 23_456 if at == 0 else 900 + at * 37 % 400
+    took = 23_456 - at * 1000 if at < 2 else 900 + at * 37 % 400
     newest = [START + min(at, batches - 2) * MINUTE + number * 500 for number in range(inputs)]
     newest[1] -= max(at - batches // 2, 0) * MINUTE
     if future:

@@ -124,7 +124,7 @@ StreamJoin.holds = (() => {
       `${duration(first.lag)} behind the newest row`;
     if (second === undefined) return `${name}.`;
     const own = isNumber(first.column.newest) ? first.column.newest - first.column.watermark : first.lag;
-    if (first.lag <= Math.max(second.lag, own) * 1.5)
+    if (first.lag <= Math.max(second.lag, own, 1000) * 1.5)
       return `Nothing stands out: every watermark is at most ${duration(first.lag)} behind the newest row.`;
     return `${name}, that of ${second.input.name} ${duration(second.lag)}.`;
   };
@@ -337,7 +337,7 @@ StreamJoin.holds = (() => {
       ])
       .filter(isNumber)
       .map((time) => now - time);
-    const axis = lengths(most(behind, 1000) * 1.03, gaps.length === 0 ? undefined : Math.min(...gaps));
+    const axis = lengths(most(behind, 1000) * 1.03, gaps.length === 0 ? undefined : Math.max(Math.min(...gaps), 100));
     const left = Math.round(Math.min(Math.max(width * 0.17, 140), 260));
     const right = Math.round(width - Math.min(Math.max(width * 0.28, 220), 420));
     const x = (time) => round(right - Math.min(axis.at(now - time), 1) * (right - left - 10));

@@ -86,7 +86,7 @@ StreamJoin.series = (() => {
       );
     });
     const all = lines.flatMap((line) => line.values.filter((value) => value > 0));
-    const axis = lengths(most(all, 1000) * 1.1, all.length ? Math.min(...all) : undefined);
+    const axis = lengths(most(all, 1000) * 1.1, all.length ? Math.max(Math.min(...all), 1000) : undefined);
     return {
       id: "watermarks",
       question: "Does event time move on?",
@@ -230,18 +230,23 @@ StreamJoin.series = (() => {
     return element("path", { class: "sj-line", "data-line": line.name, style, d: path }) + dots;
   };
 
-  /** A column that is longer than there is room for says how long it is. */
-  const cutColumn = (at, index, width, words) => {
-    const x = at.x(index),
-      toTheLeft = x + width / 2 + 6 + widthOf(words, 11) > at.right;
-    return (
-      element("path", { class: "sj-cut", d: `M ${round(x - width / 2 - 2)} ${Top + 16} l ${round(width + 4)} -6` }) +
-      textAt(toTheLeft ? x - width / 2 - 6 : x + width / 2 + 6, Top + 9, words, {
-        class: "sj-label",
-        "text-anchor": toTheLeft ? "end" : "start",
+  /** Columns that are longer than there is room for: a cut through each, and how long it is where there is room. */
+  const cuts = (columns, at, width) => {
+    const marks = columns.map(({ index }) =>
+      element("path", {
+        class: "sj-cut",
+        d: `M ${round(at.x(index) - width / 2 - 2)} ${at.top + 14} l ${round(width + 4)} -6`,
         "data-cut": index,
-      })
+      }),
     );
+    const labels = columns.map(({ index, words }) => {
+      const half = widthOf(words, 11) / 2;
+      return { x: Math.min(Math.max(at.x(index), half + 2), at.width - half - 2), words };
+    });
+    const texts = apart(labels).map(({ x, words }) =>
+      textAt(x, at.top - 4, words, { class: "sj-label", "text-anchor": "middle" }),
+    );
+    return marks.join("") + texts.join("");
   };
 
   /** The columns of batches, each in parts; a part is at least a pixel high. */
@@ -249,7 +254,8 @@ StreamJoin.series = (() => {
     const step = at.step,
       width = Math.max(step * 0.82, 1);
     let body = "";
-    const whole = at.y(0) - Top;
+    const whole = at.y(0) - at.top;
+    const cut = [];
     series.batches.forEach((_, index) => {
       let from = at.y(0);
       const total = sum(series.lines.map((line) => line.values[index]));
@@ -263,9 +269,9 @@ StreamJoin.series = (() => {
           `<rect x="${round(at.x(index) - width / 2)}" y="${round(from)}" width="${round(width)}" ` +
           `height="${round(height)}" style="fill:var(${line.color})"/>`;
       }
-      if (fits < 1) body += cutColumn(at, index, width, series.say(total));
+      if (fits < 1) cut.push({ index, words: series.say(total) });
     });
-    return body;
+    return body + cuts(cut, at, width);
   };
 
   /** Which batches have their number below the axis. */
@@ -300,8 +306,10 @@ StreamJoin.series = (() => {
       bottom = Height - Bottom;
     const step = (right - left) / Math.max(batches.length, 1);
     const x = (index) => round(left + step * (index + 0.5));
-    const y = (value) => round(bottom - Math.min(axis.at(value), 1) * (bottom - Top));
-    const at = { left, right, width, step, x, y };
+    // Above columns that are cut is how long they are.
+    const top = series.stacked ? Top + 16 : Top;
+    const y = (value) => round(bottom - Math.min(axis.at(value), 1) * (bottom - top));
+    const at = { left, right, width, step, top, x, y };
     let taken = Infinity;
     let body = labels
       .map(({ value, words }) => {

@@ -37,7 +37,7 @@ StreamJoin.css = `
 @container (min-width: 1840px) { .sj-cells.sj-four { grid-template-columns: repeat(4, 1fr); } }
 .sj-cells > div { min-width: 0; }
 .sj-cell { position: relative; min-width: 0; }
-.sj-picture { display: block; max-width: 100%; background: var(--sj-paper); border-radius: 4px;
+.sj-picture { display: block; max-width: 100%;
   font: 12px ${StreamJoin.draw.Font}; fill: var(--sj-text); }
 .sj-picture .sj-label { font-size: 11px; }
 .sj-histogram .sj-label.sj-of-limit, .sj-tasks .sj-label { font-size: 12px; }
@@ -47,9 +47,9 @@ StreamJoin.css = `
 .sj-tick { stroke: var(--sj-grid); stroke-width: 1; }
 .sj-complete { fill: var(--sj-complete); }
 .sj-state { fill: var(--sj-state); }
-.sj-newest { fill: var(--sj-paper); stroke: var(--sj-text); stroke-width: 1.5; }
+.sj-newest { fill: var(--sj-page, var(--sj-paper)); stroke: var(--sj-text); stroke-width: 1.5; }
 .sj-watermark { stroke: var(--sj-watermark); stroke-width: 3; }
-.sj-limit { fill: var(--sj-limit); stroke: var(--sj-paper); stroke-width: 1; }
+.sj-limit { fill: var(--sj-limit); stroke: var(--sj-page, var(--sj-paper)); stroke-width: 1; }
 .sj-of-watermark { fill: var(--sj-watermark); }
 .sj-of-limit { fill: var(--sj-limit); }
 .sj-of-late { fill: var(--sj-late); color: var(--sj-late); }
@@ -61,7 +61,7 @@ StreamJoin.css = `
 .sj-chosen { fill: var(--sj-text); opacity: 0.12; }
 .sj-column { fill: var(--sj-column); }
 .sj-zero { fill: var(--sj-other); }
-.sj-cut { stroke: var(--sj-paper); stroke-width: 5; }
+.sj-cut { stroke: var(--sj-page, var(--sj-paper)); stroke-width: 5; }
 .sj-bound { stroke: var(--sj-limit); stroke-width: 2; }
 .sj-series { cursor: crosshair; }
 .sj-key { display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 13px; }
