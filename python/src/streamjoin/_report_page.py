@@ -91,9 +91,9 @@ def script() -> str:
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
-    # Any line of Spark will do, and no PySpark is needed.
+    # Any line of Spark will do, and no PySpark is needed. In a clone, some may have been built earlier.
     jars = _packaged_jar.all_jars()
-    jar = list(jars.values())[-1] if jars else _packaged_jar.jar_path()
+    jar = max(jars.values(), key=lambda one: one.stat().st_mtime) if jars else _packaged_jar.jar_path()
     with ZipFile(jar) as archive:
         folder = "org/apache/spark/sql/streamjoin/monitor/static"
         return "\n".join(archive.read(f"{folder}/{name}").decode() for name in _SCRIPTS)
