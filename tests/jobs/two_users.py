@@ -17,11 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 import streamjoin as sj
 
 SERVER, FOLDER = sys.argv[1], Path(sys.argv[2])
+sessions: list[SparkSession] = []
 
 
 def session(user: str, more: str = "") -> SparkSession:
     made: Any = SparkSession.builder.remote(f"{SERVER}/;user_id={user}{more}")
     spark: SparkSession = made.create()
+    sessions.append(spark)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.conf.set("spark.streamjoin.lateRows", "keep")
     spark.conf.set("spark.streamjoin.arrangements", str(FOLDER / "arrangements"))
@@ -105,8 +107,8 @@ print("sj.state:", text(sj.state(running, operator=1).collect()), "and", text(sj
 running.stop()
 ask("bob", bob, "ann's id, now stopped", str(running.id))
 ask("ann again", session("ann"), "payments", "payments")
-same = SparkSession.builder.remote(f"{SERVER}/;user_id=ann;session_id={ann.session_id}")  # type: ignore[attr-defined]
-ask("ann's session by another client", same.create(), "payments", "payments")
+same = session("ann", f";session_id={ann.session_id}")  # type: ignore[attr-defined]
+ask("ann's session by another client", same, "payments", "payments")
 
 
 def inside(batch: DataFrame, number: int) -> None:
@@ -144,3 +146,6 @@ refused("bob", "writes bytes", lambda: sink.start(checkpointLocation=str(FOLDER 
 reads.stop()
 refused("bob", "releases what has stopped", lambda: seen.release(reader))
 refused("bob", "drops it", lambda: seen.drop(force=True))
+# Python cannot close their channels once it ends.
+for each in sessions:
+    each.stop()
