@@ -91,7 +91,7 @@ def script() -> str:
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
-    # Any line of Spark will do, and no PySpark is needed. In a clone, some may have been built earlier.
+    # Any line of Spark will do, and no PySpark is needed. In a clone, some may be older.
     jars = _packaged_jar.all_jars()
     jar = max(jars.values(), key=lambda one: one.stat().st_mtime) if jars else _packaged_jar.jar_path()
     with ZipFile(jar) as archive:

@@ -92,8 +92,8 @@ final private[streamjoin] class ObservedRows {
   }
 
   /**
-   * The aggregation above with the groups that it has emitted since the run began, and the rows that
-   * the operator has.
+   * The aggregation above with the groups that it has emitted since the run began, and the rows
+   * that the operator has emitted.
    */
   def aggregated: Option[(Waiting, Long)] = synchronized(above.map(_ -> rowsOut))
 

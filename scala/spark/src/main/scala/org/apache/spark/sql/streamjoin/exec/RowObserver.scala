@@ -112,7 +112,7 @@ private[streamjoin] object RowObserver {
 
   /**
    * @param lateness
-   *   of the rows of each input: how far they are behind the newest row of the batches before; below
+   *   of the rows of each input: how far they are behind the newest row of earlier batches; below
    *   zero if they are ahead of it
    * @param distances
    *   of matches: the time of the right row minus that of the left one

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.Utils
 
-/** What the sink of an arrangement takes: what its own tasks have written, and no object of Java's. */
+/** The sink of an arrangement takes what its own tasks have written, and no object of Java's. */
 class TaskOutputSuite extends AnyFunSuite with ArrangementTest {
   import TaskOutputSuite._
 
