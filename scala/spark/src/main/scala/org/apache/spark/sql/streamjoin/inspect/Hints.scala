@@ -42,7 +42,9 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private def files(of: OperatorFigures): Option[String] = {
     val total = of.sum(_.millis)
     val inFiles = of.phases.collect { case ("commit" | "load", millis) => millis }.sum
-    Option.when(of.reports.nonEmpty && total / of.reports.size >= Worth && inFiles * 2 > total) {
+    Option.when(
+      query.recent.size > WarmUp && of.reports.nonEmpty && total / of.reports.size >= Worth && inFiles * 2 > total
+    ) {
       s"$inFiles of $total ms of the tasks went into the files of their state stores: with ${of.reports.size} stores " +
         "each has little to do. Fewer partitions for a new query (spark.streamjoin.partitions), or a longer trigger."
     }

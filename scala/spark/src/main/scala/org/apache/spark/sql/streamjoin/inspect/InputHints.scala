@@ -149,7 +149,7 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
           "longer."
     }
 
-    /** Rows without a match are emitted, and the delay of the other input is far longer than the bound. */
+    /** Unmatched rows wait, and the delay of the other input is far longer than the bound. */
     private def deferred: Option[String] = for {
       awaited <- operator.awaited(input) if input.recordsMatches
       (other, of) <- operator.outline.inputs.zipWithIndex.find { case (other, of) =>

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.inspect
 import org.apache.spark.sql.streamjoin.exec.KeySample
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
 
-/** Why rows of both inputs of an interval join come and none matches, from samples of their keys. */
+/** Why rows of both inputs of an interval join come and none matches, by samples of keys. */
 final private[inspect] class MatchHints(query: QueryFigures) {
   import MatchHints._
 

@@ -13,8 +13,8 @@ import org.apache.spark.sql.streamjoin.inspect.{Hints, OperatorFigures, QueryFig
 /**
  * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
  * common: `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It has
- * names of columns and the conditions of the query's filters, and no values of rows, except for keys
- * where they are asked for.
+ * names of columns and the conditions of the query's filters, and no values of rows, except for
+ * keys where they are asked for.
  *
  * @param batch
  *   progress of the batch that the figures are of

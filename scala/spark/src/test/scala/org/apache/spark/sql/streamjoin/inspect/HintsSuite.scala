@@ -28,6 +28,8 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     .collect()
     .map(row => row.getString(0) -> row.getString(1))
     .toSeq
+    // A slow machine has this one too.
+    .filterNot(_._2.contains("went into the files of their state stores"))
 
   /** The only hint after some batches. */
   private def hint(query: Streams => DataFrame)(batches: Seq[Fed]*): (String, String) =
