@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
-import org.apache.spark.sql.streamjoin.StreamJoinExtensions
 import org.apache.spark.sql.streamjoin.base.{QueryOwner, RunningQuery, SessionListeners, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.inspect.{QueryFigures, StoppedQueries}
 
@@ -110,7 +109,9 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 }
 
 private[streamjoin] object FiguresListener {
-  private val Package = classOf[StreamJoinExtensions].getPackage.getName
+  /** That of all nodes of ours, in whichever package below it. */
+  private val Package = classOf[FiguresListener].getPackageName.stripSuffix("monitor")
+
   final private class Watched(
       val query: MicroBatchExecution,
       val owner: String,
