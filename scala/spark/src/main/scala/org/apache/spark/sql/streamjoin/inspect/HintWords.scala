@@ -20,7 +20,16 @@ private[inspect] object HintWords {
     s"${math.max((millis + length - 1) / length, 1)} $unit"
   }
 
+  /** At least twice so many milliseconds, of few values: so the advice stays the same. */
+  def ample(millis: Long): String =
+    DurationText.of(Pauses.find(_ >= 2 * millis).getOrElse(Pauses.last) * 1000)
+
+  private val Pauses = Seq(5L, 15L, 60L, 360L, 1440L, 10080L).map(_ * 60000)
+
   def counted(number: Long): String = String.format(Locale.ROOT, "%,d", number)
+
+  /** `1 group`, `20 groups`. */
+  def counted(number: Long, what: String): String = s"${counted(number)} $what${if (number == 1) "" else "s"}"
 
   /** `all 60 rows of x`, `40 of 60 rows of x`. */
   def share(some: Long, all: Long, of: String): String =

@@ -18,16 +18,17 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   import HintWords._
   import Hints._
 
-  def ofOperator(of: OperatorFigures): Seq[String] =
-    (spilled(of) ++ files(of) ++ skewed(of) ++ wide(of) ++ unread(of) ++ matches.of(of) ++ aggregated(
-      of
-    ) ++ slow).toSeq
+  /** Rows that are missing come before time and memory that are not needed. */
+  def ofOperator(of: OperatorFigures): Seq[String] = {
+    val missing = matches.of(of) ++ unread(of) ++ aggregated(of)
+    (missing ++ spilled(of) ++ skewed(of) ++ slow ++ files(of) ++ wide(of)).toSeq
+  }
 
   def ofInput(of: OperatorFigures, input: InputOutline, at: Int): Seq[String] =
     inputs.of(of, input, at) ++ hot(of, input, at)
 
   private val inputs = new InputHints(query, now)
-  private val matches = new MatchHints(query)
+  private val matches = new MatchHints(query, now)
 
   /** Segments that the budget leaves to the state store. */
   private def spilled(of: OperatorFigures): Option[String] = for {
@@ -43,10 +44,12 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     val total = of.sum(_.millis)
     val inFiles = of.phases.collect { case ("commit" | "load", millis) => millis }.sum
     Option.when(
-      query.recent.size > WarmUp && of.reports.nonEmpty && total / of.reports.size >= Worth && inFiles * 2 > total
+      query.recent.size > WarmUp && of.reports.size > query.cores &&
+        total / of.reports.size >= Worth && inFiles * 2 > total
     ) {
       s"$inFiles of $total ms of the tasks went into the files of their state stores: with ${of.reports.size} stores " +
-        "each has little to do. Fewer partitions for a new query (spark.streamjoin.partitions), or a longer trigger."
+        s"on ${query.cores} cores each has little to do. Fewer partitions for a new query " +
+        "(spark.streamjoin.partitions), or a longer trigger."
     }
   }
 
@@ -115,11 +118,12 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   } yield {
     val watermark = above.watermark
       .filter(_ > 0)
-      .fold("there is no watermark yet")(millis => s"the watermark is ${Instant.ofEpochMilli(millis)}")
-    s"The join has emitted ${counted(rows)} rows, and the aggregation above it nothing yet: it keeps " +
-      s"${counted(above.groups)} groups, and emits one once the watermark is later than the end of its window; " +
-      s"$watermark${of.holdsAbove.fold("")(input => s", held back by $input")}. It waits for later rows of all inputs; for " +
-      "results sooner, write a shorter window(…)."
+      .fold("There is none yet")(millis => s"It is ${Instant.ofEpochMilli(millis)}")
+    s"The join has emitted ${counted(rows)} rows, and the aggregation above it nothing yet. That is no fault: it " +
+      s"keeps ${counted(above.groups, "group")}, and emits one once the watermark after the join is later than the end of its " +
+      s"window. $watermark${of.holdsAbove.fold("")(input => s", held back by $input")}: a join passes on the time before " +
+      "which it emits no more row, which is earlier than the watermarks of its inputs by what the condition allows. " +
+      "Later rows of all inputs move it; for results sooner, write a shorter window(…)."
   }
 }
 

@@ -53,7 +53,8 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
 
     private def keysAreNull(rows: Long, columns: Seq[String]): String =
       s"All ${counted(rows)} rows of $name have a null ${columns.mkString(" or ")}, and a row without it never " +
-        s"matches: check that the schema of the reader has the name and the type that the field has in the data."
+        "matches: check that the schema of the reader has the name and the type that the field has in the data. " +
+        "spark.read without that schema, and printSchema(), shows them."
 
     /** Rows came from the source, and none reached the operator. */
     private def removed: Iterable[String] =
@@ -65,7 +66,7 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
             "and none is left for it: check the name, the type and the format of the field."
         case (RowPath.Condition(condition), rows) =>
           s"The filter $condition removed ${share(rows, inflow.read, s"rows of $name")}, and none is left " +
-            "for the join: compare it with the values that come, their case, their blanks and their nulls."
+            s"for the join: compare it with the values that come, their case, their blanks and their nulls. $look"
         case (RowPath.Operator(operator), rows) =>
           s"$operator removed ${share(rows, inflow.read, s"rows of $name")}, and none is left for the join: " +
             "compare its condition with the values that come."
@@ -76,9 +77,12 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
       Option.when(inflow.read == 0 && inflow.files > 0 && inflow.inReader.nonEmpty) {
         val condition = inflow.inReader.mkString(" AND ")
         s"Files of $name were read (${counted(inflow.files)}), and no row came from them: the reader itself skips rows " +
-          s"without $condition, and does not count them. Read the files with spark.read and the same schema, and " +
-          "compare the values with it, their case, their blanks and their nulls."
+          s"without $condition, and does not count them. Compare the values with it, their case, their blanks and " +
+          s"their nulls. $look"
       }
+
+    private def look: String =
+      "To see them, read the same with spark.read, and write .groupBy(<column>).count().show()."
 
     /** The source had no row. Only then may others stop waiting for it. */
     private def silent: Iterable[String] = {
@@ -95,8 +99,8 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
         else
           s"$had, and $waiting rows wait for its watermark. Check that something writes to it. Only if it may " +
             "be silent for longer than they may wait, " +
-            s"write sj.idle_after($name, \"${words(2 * math.max(silence, Silence))}\") before the join: its rows " +
-            "that come after that may find their matches gone."
+            s"write sj.idle_after($name, \"${ample(math.max(silence, Silence))}\") before the join: rows that come " +
+            "after a longer pause may find that their matches have been emitted without them."
       }
     }
 
@@ -119,8 +123,8 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
       else
         s"${start}the clock of one of the machines that write $name is ahead. It has moved the watermark, and " +
           s"${counted(late)} rows of the present were late. Set that clock. Against the next one write, before " +
-          s"withWatermark, .where(\"${plain(column)} < current_timestamp() + INTERVAL 1 MINUTE\"); until the others " +
-          "have reached that time, rows stay late."
+          s"withWatermark, .where(\"${plain(column)} < current_timestamp() + INTERVAL 1 MINUTE\"), and start with a " +
+          "new checkpoint: in this one rows stay late until the others have reached that time."
     }
 
     private def lateRows: Long =
@@ -144,9 +148,9 @@ final private[inspect] class InputHints(query: QueryFigures, now: Long) {
           "timestamp of Kafka, and start with a new checkpoint: in this one the watermark does not go back."
       case None =>
         s"${counted(rows)} of the last ${counted(all)} rows of $name were late, up to ${words(most)} behind the newest " +
-          s"one: the delay is ${words(operator.delay(input).getOrElse(0L))}. ${words(needed)} would have kept 99 %: " +
+          s"one: the delay is ${words(operator.delay(input).getOrElse(0L))}. ${roundedUp(needed)} would have kept 99 %: " +
           s"write withWatermark(\"${plain(column)}\", \"${roundedUp(needed)}\"); rows of the others then wait as much " +
-          "longer."
+          "longer. If older files or offsets were read after newer ones, mend that order instead."
     }
 
     /** Unmatched rows wait, and the delay of the other input is far longer than the bound. */

@@ -2,21 +2,29 @@ package org.apache.spark.sql.streamjoin.inspect
 
 import org.apache.spark.sql.streamjoin.exec.KeySample
 import org.apache.spark.sql.streamjoin.exec.outline.InputOutline
+import org.apache.spark.sql.streamjoin.time.DurationText
 
-/** Why rows of both inputs of an interval join come and none matches, by samples of keys. */
-final private[inspect] class MatchHints(query: QueryFigures) {
+/**
+ * Why rows of both inputs of an interval join come and none matches, by samples of keys.
+ *
+ * @param now
+ *   in milliseconds
+ */
+final private[inspect] class MatchHints(query: QueryFigures, now: Long) {
   import MatchHints._
 
   def of(operator: OperatorFigures): Option[String] = Compared
     .of(operator)
-    .flatMap(of => of.keysDiffer(query.showsKeys).orElse(of.timesDiffer).orElse(of.noneInCommon))
+    .flatMap(of => of.keysDiffer(query.showsKeys).orElse(of.timesDiffer(now)).orElse(of.noneInCommon))
 }
 
 private[inspect] object MatchHints {
 
   /** Whether rows with equal keys are further apart than the condition allows. */
   def areApart(operator: OperatorFigures): Boolean =
-    Compared.of(operator).exists(of => of.keysDiffer(showsKeys = false).isEmpty && of.timesDiffer.isDefined)
+    Compared
+      .of(operator)
+      .exists(of => of.keysDiffer(showsKeys = false).isEmpty && of.timesDiffer(Long.MaxValue).isDefined)
 
   /** Fewer keys say nothing. */
   private val Few = 10
@@ -45,7 +53,7 @@ private[inspect] object MatchHints {
           if (showsKeys) { val (here, there) = other.head; s", as '${here.text}' and '${there.text}'" }
           else ""
         s"No row of ${names._1} has matched one of ${names._2}: ${counted(other.size)} keys of both differ only in " +
-          s"$what$example. Make them equal before the join: $cure."
+          s"$what$example. Make them equal before the join: write $cure."
       }
 
     /** In what they differ, and what to write. */
@@ -54,21 +62,20 @@ private[inspect] object MatchHints {
         equal(here.text) == equal(there.text)
       }
       val (column, otherColumn) = (keys._1.head, keys._2.head)
-      def both(function: String) =
-        s"$function($column) of ${names._1}, $function($otherColumn) of ${names._2}"
-      if (are(_.stripTrailing)) ("trailing blanks", both("rtrim"))
-      else if (are(_.trim)) ("blanks", both("trim"))
-      else if (are(_.toLowerCase)) ("upper and lower case", both("lower"))
+      // An input whose keys are so already stays as it is.
+      def made(equal: String => String)(function: String => String) = Seq(
+        (names._1, column, other.map(_._1.text)),
+        (names._2, otherColumn, other.map(_._2.text))
+      ).collect {
+        case (name, key, texts) if texts.exists(text => equal(text) != text) =>
+          s"${function(key)} for $key in $name"
+      }.mkString(" and ")
+      if (are(_.stripTrailing)) ("trailing blanks", made(_.stripTrailing)(key => s"rtrim($key)"))
+      else if (are(_.trim)) ("blanks", made(_.trim)(key => s"trim($key)"))
+      else if (are(_.toLowerCase)) ("upper and lower case", made(_.toLowerCase)(key => s"lower($key)"))
       else if (are(_.dropWhile(_ == '0')))
-        (
-          "leading zeros",
-          s"CAST($column AS BIGINT) of ${names._1}, CAST($otherColumn AS BIGINT) of ${names._2}"
-        )
-      else
-        (
-          "blanks, case or leading zeros",
-          s"lower(replace($column, ' ')) of ${names._1}, lower(replace($otherColumn, ' ')) of ${names._2}"
-        )
+        ("leading zeros", made(_ => "")(key => s"CAST($key AS BIGINT)"))
+      else ("blanks, case or leading zeros", made(_ => "")(key => s"lower(replace($key, ' '))"))
     }
 
     /** Rows should have met by their times, and the inputs have no key in common. */
@@ -107,12 +114,12 @@ private[inspect] object MatchHints {
       allowed.lowest.forall(distance >= _) && allowed.highest.forall(distance <= _)
 
     /** Keys match, and times do not. */
-    def timesDiffer: Option[String] =
+    def timesDiffer(now: Long): Option[String] =
       Option.when(distances.size >= Few && distances.count(isAllowed) * 10 <= distances.size) {
         val at = distances(distances.size / 2)
         val found = s"No row of ${names._1} has matched one of ${names._2}: ${counted(distances.size)} keys came on both " +
           s"sides, and ${columns._2} is ${apart(at)} ${columns._1}, where the condition allows $allowedInWords. "
-        found + (readInOtherUnit orElse reversed getOrElse shifted(at))
+        found + (readInOtherUnit orElse reversed getOrElse shifted(at, now))
       }
 
     private def apart(distance: Long): String =
@@ -165,21 +172,32 @@ private[inspect] object MatchHints {
           else s"${columns._1} ${if (millis < 0) "-" else "+"} INTERVAL '${math.abs(millis) / 1000}' SECOND"
         val bound = (turned.lowest.map(at => s"${columns._2} >= ${limit(at)}") ++
           turned.highest.map(at => s"${columns._2} <= ${limit(at)}")).mkString(" AND ")
-        s"The bound is the wrong way round: write $bound."
+        def length(millis: Option[Long]) = millis.fold("None")(at => s"\"${DurationText.of(at * 1000)}\"")
+        s"The bound is the wrong way round: write $bound, or in sj.join " +
+          s"within=(${length(turned.lowest)}, ${length(turned.highest)})."
       }
     }
 
-    private def shifted(distance: Long): String = {
+    private def shifted(distance: Long, now: Long): String = {
       val size = math.abs(distance)
-      val zone =
-        if (size > Hour / 2 && size <= 15 * Hour)
-          "If one of them is a local time that was read as UTC, write to_utc_timestamp(<column>, '<zone>') for it " +
-            s"before withWatermark, or give its zone when reading it; $anew "
-        else ""
+      val future = Seq(columns._1 -> left, columns._2 -> right).collectFirst {
+        case (column, sample) if sample.keys.map(_.last / 1000).max - Hour / 2 > now => column
+      }
+      val isOfZone = size > Hour / 2 && size <= 15 * Hour
+      def local(which: String) =
+        s"$which is a local time that was read as UTC, write to_utc_timestamp(<column>, '<zone>') for it before " +
+          s"withWatermark, or give its zone when reading it; $anew"
       val (operator, limit) = if (distance > 0) ("<=", "+") else (">=", "-")
       val furthest = math.max(math.abs(distances.head), math.abs(distances.last))
-      s"${zone}If they are that far apart, widen the bound: ${columns._2} $operator ${columns._1} $limit INTERVAL " +
-        s"'${math.ceil(furthest / 1000.0).toLong}' SECOND."
+      def wider =
+        s"If they are that far apart, widen the bound: ${columns._2} $operator ${columns._1} $limit INTERVAL " +
+          s"'${math.ceil(furthest / 1000.0).toLong}' SECOND."
+      future match {
+        case Some(column) if isOfZone => s"$column is in the future. ${local("If it")}"
+        case Some(column) => s"$column is in the future: check how it is made; $anew"
+        case None if isOfZone => s"${local("If one of them")} $wider"
+        case None => wider
+      }
     }
   }
 

@@ -49,6 +49,9 @@ final private[streamjoin] class QueryFigures(
     from(roots)
   }
 
+  /** Of all executors. */
+  def cores: Int = query.sparkSession.sparkContext.defaultParallelism
+
   /** Whether values of keys may be shown. */
   def showsKeys: Boolean = query.sparkSession.sessionState.conf.getConf(StreamJoinConf.UiShowKeys)
 

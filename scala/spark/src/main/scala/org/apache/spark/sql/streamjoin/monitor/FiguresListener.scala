@@ -109,6 +109,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 }
 
 private[streamjoin] object FiguresListener {
+
   /** That of all nodes of ours, in whichever package below it. */
   private val Package = classOf[FiguresListener].getPackageName.stripSuffix("monitor")
 
