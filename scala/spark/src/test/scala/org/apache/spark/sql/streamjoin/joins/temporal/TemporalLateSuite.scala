@@ -33,7 +33,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
           .select("join", "side", "input", "column", "watermark", "late.t", "late.v")
         assert(
           kept.collect().map(text(_: Row)).sorted.toSeq ==
-            Seq("1 left o t 10:00 09:59 5", "1 right d t 10:00 09:57 6")
+            Seq("1 left o t 2024-06-01T10:00:00Z 09:59 5", "1 right d t 2024-06-01T10:00:00Z 09:57 6")
         )
       }
     }
