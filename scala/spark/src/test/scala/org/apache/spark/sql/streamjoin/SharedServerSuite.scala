@@ -103,16 +103,16 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
       assert(said.contains(Share), said)
     }
 
-  private def findsAll(by: ClassicSession, idOrName: String, key: String): Unit =
+  private def findsAll(by: ClassicSession, idOrName: String, key: String): Unit = {
+    val ask = asked(by, idOrName)
     // The figures of a batch come a moment after its end.
-    eventually(timeout(Span(20, Seconds)), interval(Span(50, Millis))) {
-      asked(by, idOrName).foreach { case (what, ask) =>
-        val rows = ask()
-        assert(rows.nonEmpty, what)
-        if (Set("why", "late", "state")(what))
-          assert(rows.exists(_.toString.contains(key)), s"$what: $rows")
-      }
+    eventually(timeout(Span(20, Seconds)), interval(Span(50, Millis)))(assert(ask("figures")().nonEmpty))
+    assert(ask("plan")().nonEmpty)
+    Seq("why", "late", "state").foreach { what =>
+      val rows = ask(what)()
+      assert(rows.exists(_.toString.contains(key)), s"$what: $rows")
     }
+  }
 
   test("a name and an id find the queries of their own session, running and stopped") {
     val (a, b) = (session(), session())
