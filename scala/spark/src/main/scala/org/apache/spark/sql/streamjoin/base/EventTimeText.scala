@@ -23,14 +23,7 @@ private[streamjoin] object EventTimeText {
   def of(time: Column): Column = column(utc(expression(time)))
 
   /** The type of a value whose times and dates have become text, also those within it. */
-  def typeWithin(dataType: DataType): DataType = dataType match {
-    case TimestampType | TimestampNTZType | DateType => StringType
-    case row: StructType =>
-      StructType(row.map(field => field.copy(dataType = typeWithin(field.dataType))))
-    case array: ArrayType => array.copy(elementType = typeWithin(array.elementType))
-    case map: MapType => map.copy(keyType = typeWithin(map.keyType), valueType = typeWithin(map.valueType))
-    case other => other
-  }
+  def typeWithin(dataType: DataType): DataType = Within.typeOf(dataType)
 
   /**
    * @param value
@@ -38,28 +31,18 @@ private[streamjoin] object EventTimeText {
    * @return
    *   the value with its times and dates as text
    */
-  def within(value: Expression): Expression = value.dataType match {
-    case same if typeWithin(same) == same => value
-    case TimestampType => utc(value)
-    case TimestampNTZType => iso(value)
-    case DateType => Cast(value, StringType, Some("UTC"))
-    case row: StructType =>
-      val fields = row.zipWithIndex.flatMap { case (field, at) =>
-        Seq(Literal(field.name), within(GetStructField(value, at, Some(field.name))))
-      }
-      If(IsNull(value), Literal(null, typeWithin(row)), CreateNamedStruct(fields))
-    case array: ArrayType =>
-      val element = NamedLambdaVariable("element", array.elementType, array.containsNull)
-      ArrayTransform(value, LambdaFunction(within(element), Seq(element)))
-    case map: MapType =>
-      val (key, each) = (
-        NamedLambdaVariable("key", map.keyType, nullable = false),
-        NamedLambdaVariable("value", map.valueType, map.valueContainsNull)
-      )
-      val keys = TransformKeys(value, LambdaFunction(within(key), Seq(key, each)))
-      val text = key.copy(dataType = typeWithin(map.keyType))
-      TransformValues(keys, LambdaFunction(within(each), Seq(text, each)))
-    case _ => value
+  def within(value: Expression): Expression = Within.of(value, value.dataType)
+
+  private object Within extends NestedValues(withKeys = true) {
+    override protected def replacedType: PartialFunction[DataType, DataType] = {
+      case TimestampType | TimestampNTZType | DateType => StringType
+    }
+
+    override protected def replaced(value: Expression, dataType: DataType): Expression = dataType match {
+      case TimestampType => utc(value)
+      case TimestampNTZType => iso(value)
+      case _ => Cast(value, StringType, Some("UTC"))
+    }
   }
 
   private def utc(time: Expression): Expression = Concat(Seq(iso(time), Literal("Z")))

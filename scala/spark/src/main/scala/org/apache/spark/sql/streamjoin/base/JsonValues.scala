@@ -9,42 +9,15 @@ import org.apache.spark.sql.types._
  * Values as JSON can hold them. Spark writes no geometries as JSON (`JacksonGenerator`), so they
  * become well-known binary, which JSON has as base64.
  */
-private[streamjoin] object JsonValues {
+private[streamjoin] object JsonValues extends NestedValues(withKeys = false) {
 
-  /** The type of a value in JSON. */
-  def typeOf(dataType: DataType): DataType = dataType match {
+  override protected def replacedType: PartialFunction[DataType, DataType] = {
     case _: GeometryType | _: GeographyType => BinaryType
-    case row: StructType => StructType(row.map(field => field.copy(dataType = typeOf(field.dataType))))
-    case array: ArrayType => array.copy(elementType = typeOf(array.elementType))
-    case map: MapType => map.copy(valueType = typeOf(map.valueType))
-    case other => other
   }
 
-  /**
-   * @param value
-   *   may be unresolved
-   * @param dataType
-   *   its type
-   */
-  def of(value: Expression, dataType: DataType): Expression = dataType match {
-    case same if typeOf(same) == same => value
-    case row: StructType =>
-      val fields = row.zipWithIndex.flatMap { case (field, at) =>
-        Seq(Literal(field.name), of(GetStructField(value, at, Some(field.name)), field.dataType))
-      }
-      If(IsNull(value), Literal(null, typeOf(row)), CreateNamedStruct(fields))
-    case array: ArrayType =>
-      val element = NamedLambdaVariable("element", array.elementType, array.containsNull)
-      ArrayTransform(value, LambdaFunction(of(element, array.elementType), Seq(element)))
-    case map: MapType =>
-      val (key, each) = (
-        NamedLambdaVariable("key", map.keyType, nullable = false),
-        NamedLambdaVariable("value", map.valueType, map.valueContainsNull)
-      )
-      TransformValues(value, LambdaFunction(of(each, map.valueType), Seq(key, each)))
-    // By name: its constructors differ between Spark's lines.
-    case _ => FunctionRegistry.builtin.lookupFunction(FunctionIdentifier("st_asbinary"), Seq(value))
-  }
+  /** By name: its constructors differ between Spark's lines. */
+  override protected def replaced(value: Expression, dataType: DataType): Expression =
+    FunctionRegistry.builtin.lookupFunction(FunctionIdentifier("st_asbinary"), Seq(value))
 
   /** The columns of a row, to be evaluated. */
   def columns(schema: StructType): Seq[Expression] = schema.zipWithIndex.map { case (field, at) =>
