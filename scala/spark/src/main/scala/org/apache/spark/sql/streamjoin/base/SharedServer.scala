@@ -27,16 +27,18 @@ private[streamjoin] object SharedServer {
    * distribution of Spark; nothing refers to its classes here, as a cluster may lack them.
    */
   private def servesConnect(context: SparkContext): Boolean =
-    context.conf.get(PLUGINS).contains(Plugin) || {
-      try {
-        val service = Utils.classForName[AnyRef](s"$Service$$")
-        service.getMethod("server").invoke(service.getField("MODULE$").get(null)) != null
-      } catch {
-        case _: ClassNotFoundException | _: LinkageError => false
+    context.conf.get(PLUGINS).contains(Plugin) || service.exists { of =>
+      try of.getMethod("server").invoke(of.getField("MODULE$").get(null)) != null
+      catch {
         // Another build of it, of which nothing can be told.
         case NonFatal(_) => true
       }
     }
+
+  /** Each batch asks, and to find that a class is not there takes a look into all jars. */
+  private lazy val service: Option[Class[AnyRef]] =
+    try Some(Utils.classForName[AnyRef](s"$Service$$"))
+    catch { case _: ClassNotFoundException | _: LinkageError => None }
 
   /** The value of a setting for what all sessions share: on such a server, that of the server. */
   def get[A](entry: ConfigEntry[A], conf: SQLConf): A =
