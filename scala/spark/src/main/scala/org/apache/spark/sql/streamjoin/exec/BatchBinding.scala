@@ -25,7 +25,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OutlineLog}
+import org.apache.spark.sql.streamjoin.exec.outline.OutlineLog
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,
@@ -165,20 +165,13 @@ final private[streamjoin] class BatchBinding(
         observed.add(
           exec.reports,
           exec.children.map(RowPath.of),
-          if (StreamJoinConf.observesRows) exec.outline.inputs.map(newestOf(exec, _, newestJudging)) else Nil
+          if (StreamJoinConf.observesRows) exec.outline.inputs.map(exec.newest(_, newestJudging)) else Nil
         )
         Waiting.above(execution.executedPlan, exec).foreach(observed.addAbove)
         exec.warning(observed).foreach(logWarning(_))
       }
     }
   }
-
-  /** The newest time of an input's first event-time column, from those at the marks. */
-  private def newestOf(
-      exec: StatefulNodeExec,
-      input: InputOutline,
-      marked: Map[WatermarkId, Long]
-  ): Option[Long] = input.timeColumns.headOption.flatMap(exec.watermarks(_).newest(marked.get))
 
   /** By ordinal, in microseconds. */
   private def receivedValues(values: WatermarkValues): Map[Int, Seq[Option[Long]]] =

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.base.{OwnExec, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.exec.outline.OperatorOutline
+import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
@@ -38,6 +38,15 @@ private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter
 
   /** Spark's stateful operators above receive the smallest of these. */
   protected def outputWatermarksForSpark: Seq[ColumnWatermark]
+
+  /**
+   * The newest time of an input's first event-time column, in microseconds.
+   *
+   * @param marked
+   *   the newest times at the marks
+   */
+  final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
+    input.timeColumns.headOption.flatMap(watermarks(_).newest(marked.get))
 
   /** Whose watermark decides the one that they receive. */
   final def holdsAbove(values: WatermarkValues): Option[WatermarkId] =

@@ -22,9 +22,7 @@ private[inspect] object MatchHints {
 
   /** Whether rows with equal keys are further apart than the condition allows. */
   def areApart(operator: OperatorFigures): Boolean =
-    Compared
-      .of(operator)
-      .exists(of => of.keysDiffer(showsKeys = false).isEmpty && of.timesDiffer(Long.MaxValue).isDefined)
+    Compared.of(operator).exists(of => !of.differInKeys && of.differInTimes)
 
   /** Fewer keys say nothing. */
   private val Few = 10
@@ -45,9 +43,11 @@ private[inspect] object MatchHints {
 
     // Keys.
 
-    /** The keys are equal but for the way they are written. */
+    /** Whether the keys are equal but for the way they are written. */
+    def differInKeys: Boolean = other.size >= Few && other.size > 10 * same.size
+
     def keysDiffer(showsKeys: Boolean): Option[String] =
-      Option.when(other.size >= Few && other.size > 10 * same.size) {
+      Option.when(differInKeys) {
         val (what, cure) = difference
         val example =
           if (showsKeys) { val (here, there) = other.head; s", as '${here.text}' and '${there.text}'" }
@@ -110,12 +110,12 @@ private[inspect] object MatchHints {
       micros / 1000
     }.sorted
 
-    private def isAllowed(distance: Long) =
-      allowed.lowest.forall(distance >= _) && allowed.highest.forall(distance <= _)
+    /** Whether keys match, and times do not. */
+    def differInTimes: Boolean =
+      distances.size >= Few && distances.count(allowed.includes) * 10 <= distances.size
 
-    /** Keys match, and times do not. */
     def timesDiffer(now: Long): Option[String] =
-      Option.when(distances.size >= Few && distances.count(isAllowed) * 10 <= distances.size) {
+      Option.when(differInTimes) {
         val at = distances(distances.size / 2)
         val found = s"No row of ${names._1} has matched one of ${names._2}: ${counted(distances.size)} keys came on both " +
           s"sides, and ${columns._2} is ${apart(at)} ${columns._1}, where the condition allows $allowedInWords. "
@@ -163,10 +163,7 @@ private[inspect] object MatchHints {
     /** The bound is the wrong way round. */
     private def reversed: Option[String] = {
       val turned = Allowed(allowed.highest.map(-_), allowed.lowest.map(-_))
-      val fits = distances.count { distance =>
-        turned.lowest.forall(distance >= _) && turned.highest.forall(distance <= _)
-      }
-      Option.when(fits * 10 >= distances.size * 9) {
+      Option.when(distances.count(turned.includes) * 10 >= distances.size * 9) {
         def limit(millis: Long) =
           if (millis == 0) columns._1
           else s"${columns._1} ${if (millis < 0) "-" else "+"} INTERVAL '${math.abs(millis) / 1000}' SECOND"

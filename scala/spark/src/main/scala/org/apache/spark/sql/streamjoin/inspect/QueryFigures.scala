@@ -190,7 +190,7 @@ final private[streamjoin] class OperatorFigures(
   /** How far behind its newest row the watermark of an input is by the delay, in milliseconds. */
   def delay(input: InputOutline): Option[Long] = for {
     key <- input.timeColumns.headOption
-    newest <- exec.watermarks(key).newest(binding.newestJudging.get)
+    newest <- exec.newest(input, binding.newestJudging)
     late = exec.watermarks(key).value(binding.lateValues) if late != Watermark.Undefined
   } yield (newest - late) / 1000
 
@@ -278,4 +278,6 @@ final private[streamjoin] class OperatorFigures(
 /**
  * Distances of matches that a condition allows, in milliseconds; none where it has no bound.
  */
-final private[streamjoin] case class Allowed(lowest: Option[Long], highest: Option[Long])
+final private[streamjoin] case class Allowed(lowest: Option[Long], highest: Option[Long]) {
+  def includes(distance: Long): Boolean = lowest.forall(distance >= _) && highest.forall(distance <= _)
+}
