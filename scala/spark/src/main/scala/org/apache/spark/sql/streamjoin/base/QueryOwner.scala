@@ -7,8 +7,8 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
 /**
- * A session that asks for queries. It finds its own, which it has started, by name or id, and those
- * of other sessions only where the server shares them.
+ * A session that asks for queries. It finds those that it has started, and those of other sessions
+ * only where the server shares them.
  *
  * @param id
  *   of the session

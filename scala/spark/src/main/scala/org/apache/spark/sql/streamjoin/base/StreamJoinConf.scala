@@ -237,7 +237,7 @@ private[streamjoin] object StreamJoinConf {
   val ShareQueries: OptionalConfigEntry[Boolean] = SQLConf
     .buildStaticConf("spark.streamjoin.shareQueries")
     .doc(
-      "Whether a session finds the queries of all sessions by name and id, and not its own alone. Without it, true in a " +
+      "Whether a session finds the queries of all sessions, its own first, or only its own. By default true in a " +
         "classic application, and false where the driver serves Spark Connect. A session cannot set it."
     )
     .version("0.1.0")

@@ -186,7 +186,7 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
     assert(written(folder).flatMap(lines).map(_.path("batch").asInt) == (0 to 51))
   }
 
-  test("a history is bounded by batches and by age, and goes on from an older version's files") {
+  test("a history is bounded by batches and by age, and continues from an older version's files") {
     val folder = Files.createTempDirectory("streamjoin-history")
     def older(first: Int, batches: Range): Unit =
       Files.writeString(
