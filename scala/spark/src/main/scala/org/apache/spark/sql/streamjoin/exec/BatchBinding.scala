@@ -295,7 +295,7 @@ private[streamjoin] object BatchBinding {
   /**
    * Our operators in the last batches of a query that have ended, the newest first, whoever asks.
    */
-  def lastEnded(query: MicroBatchExecution): Seq[(BatchBinding, Seq[StatefulNodeExec])] = {
+  def lastEnded(query: MicroBatchExecution): Seq[(BatchBinding, Seq[BoundOperator])] = {
     val contexts = query.getLatestExecutionContext() match {
       case now: MicroBatchExecutionContext => now +: now.previousContext.toSeq
       case _ => Nil
@@ -330,9 +330,9 @@ private[streamjoin] object BatchBinding {
     } yield binding
 
   /** Our operators in a planned batch. */
-  private def operators(execution: IncrementalExecution): Seq[StatefulNodeExec] =
+  private def operators(execution: IncrementalExecution): Seq[BoundOperator] =
     StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
-      case node: StatefulNodeExec => node
+      case node: BoundOperator => node
     }
 
   /** Removes what no batch needs any more. */

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWatermarkExec, StateStoreWriter}
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
-import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.base.{OwnExec, PredicateParts}
 import org.apache.spark.sql.streamjoin.watermark.NewestTimeExec
 
 /**
@@ -83,7 +83,7 @@ private[streamjoin] object RowPath {
     case adaptive: AdaptiveSparkPlanExec => walk(adaptive.executedPlan)
     case stage: QueryStageExec => walk(stage.plan)
     case reused: ReusedExchangeExec => walk(reused.child)
-    case below: StatefulNodeExec => Some(Walked(count(below), Nothing.copy(read = count(below).getOrElse(0))))
+    case below: OwnExec with StateStoreWriter => Some(Walked(count(below), Nothing.copy(read = count(below).getOrElse(0))))
     case leaf if leaf.children.isEmpty => Option.when(isStream(leaf))(scanned(leaf))
     case mark: EventTimeWatermarkExec =>
       walk(mark.child).map { below =>

@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.streamjoin.base.{OwnExec, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.exec.outline.OperatorOutline
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
@@ -25,31 +25,12 @@ import streamjoin.core.Watermark
  *
  * Its tasks get a [[StatefulTasks]] and a spec, never the operator with the plan below.
  */
-private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter {
-
-  /** Position among our operators in the query, from the inputs up. It identifies the state. */
-  def ordinal: Int
-
-  /** The batch, or none if the plan is only explained. */
-  def binding: Option[BatchBinding]
-
-  /** Watermarks received, by watermark key. */
-  def watermarks: IndexedSeq[ColumnWatermark]
+private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStoreWriter {
 
   /** Spark's stateful operators above receive the smallest of these. */
   protected def outputWatermarksForSpark: Seq[ColumnWatermark]
 
-  /**
-   * The newest time of an input's first event-time column, in microseconds.
-   *
-   * @param marked
-   *   the newest times at the marks
-   */
-  final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
-    input.timeColumns.headOption.flatMap(watermarks(_).newest(marked.get))
-
-  /** Whose watermark decides the one that they receive. */
-  final def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
+  final override def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
     outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
 
   /**
@@ -83,8 +64,7 @@ private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter
   /** Lines for EXPLAIN. */
   protected def words: Seq[String]
 
-  /** What it is and keeps, for the checkpoint. */
-  lazy val outline: OperatorOutline = makeOutline
+  final override lazy val outline: OperatorOutline = makeOutline
 
   protected def makeOutline: OperatorOutline
 
@@ -142,37 +122,7 @@ private[streamjoin] trait StatefulNodeExec extends OwnExec with StateStoreWriter
     reports.lowest.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
 
-  /**
-   * For an operator that emits in time order, after a batch: the earliest time, in microseconds,
-   * that a future row can have. Defined only if the state of the operators below gives a tighter
-   * bound than the watermarks.
-   *
-   * @param next
-   *   watermarks of the next batch
-   * @param late
-   *   watermarks against which rows of the next batch are late
-   */
-  def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] = None
-
-  /**
-   * For an operator that emits in time order, after a batch: the lowest time in its state, in
-   * microseconds, as long as it has emitted nothing.
-   */
-  def waitingFrom: Option[Long] = None
-
-  /** The lowest time in state for a watermark key after the batch, if any row is kept. */
-  final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
-
-  /**
-   * Looks at the rows of a batch that is over, once.
-   *
-   * @return
-   *   what the log warns of
-   */
-  private[streamjoin] def warning(observed: ObservedRows): Option[String] = None
-
-  /** What its tasks say once the batch is over. */
-  final val reports: TaskReports = {
+  final override val reports: TaskReports = {
     val accumulator = new TaskReports
     sparkContext.register(accumulator)
     accumulator

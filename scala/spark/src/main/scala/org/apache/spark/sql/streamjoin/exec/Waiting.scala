@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StateStoreSaveExec,
   StateStoreWriter
 }
+import org.apache.spark.sql.streamjoin.base.OwnExec
 
 /**
  * An aggregation of Spark's above an operator of ours, after a batch. It emits a group once the
@@ -25,7 +26,7 @@ final private[streamjoin] case class Waiting(groups: Long, emitted: Long, waterm
 private[streamjoin] object Waiting {
 
   /** The aggregation that is the next stateful operator above, if it emits each group once. */
-  def above(executed: SparkPlan, below: StatefulNodeExec): Option[Waiting] =
+  def above(executed: SparkPlan, below: OwnExec): Option[Waiting] =
     StreamingQueryPlanTraverseHelper
       .collectFromUnfoldedPlan(executed) {
         case save: StateStoreSaveExec if save.outputMode.contains(InternalOutputModes.Append) =>
@@ -42,8 +43,8 @@ private[streamjoin] object Waiting {
           )
       }
 
-  private def nearest(plan: SparkPlan): Seq[StatefulNodeExec] = plan match {
-    case ours: StatefulNodeExec => Seq(ours)
+  private def nearest(plan: SparkPlan): Seq[OwnExec] = plan match {
+    case ours: OwnExec with StateStoreWriter => Seq(ours)
     case other => other.children.flatMap(nearest)
   }
 }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.exec.{
   BatchBinding,
+  BoundOperator,
   ObservedRows,
   QueriesByName,
   RowObserver,
@@ -107,11 +108,11 @@ private[streamjoin] object QueryFigures {
   private def of(
       query: MicroBatchExecution,
       binding: BatchBinding,
-      operators: Seq[StatefulNodeExec],
+      operators: Seq[BoundOperator],
       recent: Seq[StreamingQueryProgress]
   ): Option[QueryFigures] = Option.when(operators.nonEmpty && recent.nonEmpty) {
     val nested = operators.flatMap(below).toSet
-    def figures(exec: StatefulNodeExec): OperatorFigures = new OperatorFigures(
+    def figures(exec: BoundOperator): OperatorFigures = new OperatorFigures(
       exec,
       binding,
       recent,
@@ -124,10 +125,10 @@ private[streamjoin] object QueryFigures {
     new QueryFigures(query, recent, operators.filterNot(nested).map(figures))
   }
 
-  private def operatorsIn(plan: org.apache.spark.sql.execution.SparkPlan): Seq[StatefulNodeExec] =
-    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(plan) { case exec: StatefulNodeExec => exec }
+  private def operatorsIn(plan: org.apache.spark.sql.execution.SparkPlan): Seq[BoundOperator] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(plan) { case exec: BoundOperator => exec }
 
-  private def below(exec: StatefulNodeExec): Seq[StatefulNodeExec] = exec.children.flatMap(operatorsIn)
+  private def below(exec: BoundOperator): Seq[BoundOperator] = exec.children.flatMap(operatorsIn)
 }
 
 /**
@@ -137,7 +138,7 @@ private[streamjoin] object QueryFigures {
  *   the operators in each of its inputs
  */
 final private[streamjoin] class OperatorFigures(
-    exec: StatefulNodeExec,
+    exec: BoundOperator,
     binding: BatchBinding,
     recent: Seq[StreamingQueryProgress],
     val below: Seq[Seq[OperatorFigures]]
