@@ -59,7 +59,7 @@ object SparkLine {
 
   private val TestedOnEachLine =
     (""".*/(scala-spark-[^/]+/.*|(SparkTest|JoinTest|SqlTest|CheckpointTest|TraceQuery|TraceSuite)""" +
-      """|parity/Parity\w+|temporal/(TemporalTest|\w*AsOfJoinSuite)|sql/SqlTextsSuite|exec/TwoActionsSuite)\.scala""").r
+      """|parity/Parity\w+|temporal/(TemporalTest|\w*AsOfJoinSuite)|sql/SqlTextsSuite|operator/TwoActionsSuite)\.scala""").r
 
   private lazy val rows: Seq[Seq[String]] =
     IO.readLines(file("project/spark-lines")).filterNot(_.startsWith("#")).map(_.split(" ").toSeq)

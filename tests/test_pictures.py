@@ -88,7 +88,7 @@ class Tab(BaseHTTPRequestHandler):
         pass
 
 
-STATIC = ROOT / "scala/spark/src/main/resources/org/apache/spark/sql/streamjoin/monitor/static"
+STATIC = ROOT / "scala/spark/src/main/resources/org/apache/spark/sql/streamjoin/observe/publish/page/static"
 # A page whose colors a button changes, as Spark's from 4.2 on.
 TAB = """<!doctype html><style>body { background: #fff } [data-bs-theme="dark"] body { background: #212529 }</style>
 <body><div id="sj-plan" data-figures="figures/?query=q" data-query="q" data-live="true"></div>

@@ -95,7 +95,7 @@ def script() -> str:
     jars = _packaged_jar.all_jars()
     jar = max(jars.values(), key=lambda one: one.stat().st_mtime) if jars else _packaged_jar.jar_path()
     with ZipFile(jar) as archive:
-        folder = "org/apache/spark/sql/streamjoin/monitor/static"
+        folder = "org/apache/spark/sql/streamjoin/observe/publish/page/static"
         return "\n".join(archive.read(f"{folder}/{name}").decode() for name in _SCRIPTS)
 
 

@@ -5,7 +5,7 @@ import java.util.{List => JList}
 import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.streamjoin.joins.JoinOn
+import org.apache.spark.sql.streamjoin.front.functions.JoinOn
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**

@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.rules.batch.{
 }
 import org.apache.spark.sql.streamjoin.rules.query._
 import org.apache.spark.sql.streamjoin.rules.start._
-import org.apache.spark.sql.streamjoin.sql.StreamJoinParser
+import org.apache.spark.sql.streamjoin.front.sql.StreamJoinParser
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**

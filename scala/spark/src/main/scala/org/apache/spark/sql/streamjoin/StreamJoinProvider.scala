@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementProvider
-import org.apache.spark.sql.streamjoin.inspect.{StateOptions, StateTable}
+import org.apache.spark.sql.streamjoin.observe.read.{StateOptions, StateTable}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 

@@ -23,17 +23,21 @@ class PackagesSuite extends AnyFunSuite {
     "state" -> "base",
     "changes" -> "base watermark",
     "files" -> "base",
-    "exec.explain" -> "base time watermark plans analysis",
-    "exec.outline" -> "base state",
-    "exec" -> "base time watermark plans analysis state exec.explain exec.outline",
-    "inspect" -> "base time watermark state exec exec.outline",
-    "monitor.page" -> "",
-    "monitor" -> "base exec exec.outline inspect monitor.page",
+    "operator.explain" -> "base time watermark plans analysis",
+    "observe.collect" -> "base watermark state",
+    "laterows" -> "base",
+    "checkpoint" -> "base plans analysis state",
+    "batch" -> "base watermark plans analysis observe.collect laterows checkpoint",
+    "operator" -> "base watermark plans analysis state operator.explain observe.collect laterows checkpoint batch",
+    "observe.read" -> "base time watermark state observe.collect laterows checkpoint batch operator",
+    "observe.publish.page" -> "",
+    "observe.publish" -> "base observe.read observe.publish.page monitor",
+    "monitor" -> "base",
     "arrangement.storage" -> "base",
     "arrangement.index" -> "base state arrangement.storage",
-    "arrangement.maintain" -> "base time exec changes arrangement.storage arrangement.index",
+    "arrangement.maintain" -> "base time laterows batch changes arrangement.storage arrangement.index",
     "arrangement.source" -> "base time arrangement.storage arrangement.index arrangement.maintain",
-    "upsert" -> "base exec arrangement.storage",
+    "upsert" -> "base checkpoint arrangement.storage",
     "arrangement.lookup" -> "base plans analysis arrangement.storage arrangement.index arrangement.source"
   ).map { case (name, uses) => name -> uses.split(' ').toSet }.toMap
 
@@ -73,15 +77,14 @@ class PackagesSuite extends AnyFunSuite {
     case engine if Engine.contains(engine) => Engine(engine)(other)
     // A join uses the engine and no other join.
     case join if Joins(join) => Engine.contains(other)
-    case "joins" => Engine.contains(other) || Joins(other)
-    case "calls" => Engine.contains(other) || Joins(other)
-    case "sql" => Sql(other)
+    case "registry" | "front.functions" => Engine.contains(other) || Joins(other)
+    case "front.sql" => Sql(other)
     case rules if Rules(rules) => other != Root
     case _ => false
   })
 
   test("the known packages are exactly those in the sources") {
-    val known = Engine.keySet ++ Joins ++ Rules ++ Set("joins", "calls", "sql", Root)
+    val known = Engine.keySet ++ Joins ++ Rules ++ Set("registry", "front.functions", "front.sql", Root)
     val there = used.keys.flatMap { case (user, other) => Seq(user, other) }.toSet
     assert(there == known)
   }
@@ -111,8 +114,8 @@ class PackagesSuite extends AnyFunSuite {
 
   test("a dependency in the wrong direction is detected") {
     assert(!mayUse("watermark", "plans"))
-    assert(!mayUse("state", "exec"))
-    assert(!mayUse("exec", "joins.interval"))
+    assert(!mayUse("state", "operator"))
+    assert(!mayUse("operator", "joins.interval"))
     assert(!mayUse("joins.interval", "joins.order"))
     assert(!mayUse("joins.order", "rules.start"))
     assert(!mayUse("arrangement.index", "arrangement.lookup"))
@@ -120,7 +123,7 @@ class PackagesSuite extends AnyFunSuite {
     assert(mayUse("joins.interval", "state"))
     assert(mayUse("joins.delta", "arrangement.lookup"))
     assert(mayUse("rules.start", "joins.table"))
-    assert(mayUse("calls", "joins.delta"))
-    assert(!mayUse("joins.delta", "calls"))
+    assert(mayUse("front.functions", "joins.delta"))
+    assert(!mayUse("joins.delta", "front.functions"))
   }
 }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner}
-import org.apache.spark.sql.streamjoin.exec.BufferLimits
+import org.apache.spark.sql.streamjoin.operator.BufferLimits
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
 import org.apache.spark.sql.streamjoin.arrangement.storage.BatchOffsets
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.exec.CommittedBatches
+import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
 
 /**
  * The state of a checkpoint before its query runs.

@@ -16,7 +16,7 @@ import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streamjoin.exec.FailingFiles
+import org.apache.spark.sql.streamjoin.operator.FailingFiles
 import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 
 /** The file system fails under the maintaining query of an arrangement and its reader. */

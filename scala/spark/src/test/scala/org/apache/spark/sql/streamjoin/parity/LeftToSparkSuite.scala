@@ -8,7 +8,7 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SimpleMode
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.functions.{expr, max}
-import org.apache.spark.sql.streamjoin.exec.OperatorLog
+import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}

@@ -26,7 +26,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   VersionId
 }
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, UnreadMessages}
-import org.apache.spark.sql.streamjoin.exec.{LateRows, LateRowsWriter}
+import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 
 import streamjoin.core.{LastChange, Operation}
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.delta
 
 import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
-import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, Description}
+import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
 
 /** What must not change, so that later changes of a delta join fit the rows emitted before. */
 private[streamjoin] object DeltaDescription {

@@ -32,7 +32,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   VersionId
 }
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts}
-import org.apache.spark.sql.streamjoin.exec.PlannedBatch
+import org.apache.spark.sql.streamjoin.batch.PlannedBatch
 import org.apache.spark.sql.types.LongType
 
 /**

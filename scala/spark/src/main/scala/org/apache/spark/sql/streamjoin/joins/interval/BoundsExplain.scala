@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
+import org.apache.spark.sql.streamjoin.operator.explain.JoinNames
 import org.apache.spark.sql.streamjoin.time.DurationText
 
 import streamjoin.core.Side

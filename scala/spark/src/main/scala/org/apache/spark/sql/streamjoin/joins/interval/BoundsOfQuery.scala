@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.base.TableFunction
-import org.apache.spark.sql.streamjoin.exec.explain.JoinNames
+import org.apache.spark.sql.streamjoin.operator.explain.JoinNames
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 

@@ -7,8 +7,9 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, JoinMetric, RowCounts, TwoStreamsExec, WholeRow}
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.operator.{JoinMetric, RowCounts, TwoStreamsExec, WholeRow}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.{JoinType, Side, Watermark}

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.streamjoin.exec.explain.{JoinNames, WatermarkExplain}
+import org.apache.spark.sql.streamjoin.operator.explain.{JoinNames, WatermarkExplain}
 
 /** The description of a join in EXPLAIN. */
 final private[interval] class IntervalJoinExplain(

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import org.apache.spark.sql.streamjoin.exec.JoinMetric
+import org.apache.spark.sql.streamjoin.operator.JoinMetric
 
 import streamjoin.core.Side
 

@@ -5,13 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.exec.{
-  BufferingTask,
-  JoinMetric,
-  LateRowsWriter,
-  RowIterator,
-  TaskMetrics
-}
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskMetrics}
+import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator}
 
 import streamjoin.core.Side

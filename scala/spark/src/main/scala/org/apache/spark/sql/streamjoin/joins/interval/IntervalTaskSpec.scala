@@ -3,7 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.exec.{BucketWidth, BufferLimits, LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, StateSpec}
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
 
 import streamjoin.core.{JoinType, Side, TimeBound}

@@ -3,7 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.order
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, RowtimeSort}
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
 
 /** Rows in time order: recognised by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {

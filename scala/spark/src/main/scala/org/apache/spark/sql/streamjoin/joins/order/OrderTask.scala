@@ -2,14 +2,8 @@ package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
-import org.apache.spark.sql.streamjoin.exec.{
-  BufferLimits,
-  BufferingTask,
-  LateRows,
-  LateRowsWriter,
-  StateSpec,
-  TaskMetrics
-}
+import org.apache.spark.sql.streamjoin.operator.{BufferLimits, BufferingTask, StateSpec, TaskMetrics}
+import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.exec.{ArrangedJoinLog, Description}
+import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
 
 /** Describes which rows of a table the rows of a stream join. */
 private[streamjoin] object LookUpDescription {

@@ -10,7 +10,8 @@ import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAccess, KeyColumns}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, PlannedBatch}
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, PlannedBatch}
+import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.types.LongType
 
 /** The join that buffers unmatched rows: recognised by [[RecognizeRematch]], planned here. */

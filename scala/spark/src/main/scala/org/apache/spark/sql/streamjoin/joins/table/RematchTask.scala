@@ -5,15 +5,15 @@ import scala.annotation.tailrec
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
-import org.apache.spark.sql.streamjoin.exec.{
+import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
   JoinMetric,
-  LateRows,
   RowIterator,
   StateSpec,
   TaskMetrics
 }
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 

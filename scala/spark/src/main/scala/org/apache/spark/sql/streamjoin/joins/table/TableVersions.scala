@@ -25,7 +25,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   VersionId
 }
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.exec.PlannedBatch
+import org.apache.spark.sql.streamjoin.batch.PlannedBatch
 
 /**
  * `<checkpoint>/tables/<arrangement>/<batch>`: the version of an arrangement that the look-ups of a

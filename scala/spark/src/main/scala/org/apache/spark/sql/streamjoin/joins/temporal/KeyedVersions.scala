@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.streamjoin.exec.RowIterator
+import org.apache.spark.sql.streamjoin.operator.RowIterator
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.Watermark

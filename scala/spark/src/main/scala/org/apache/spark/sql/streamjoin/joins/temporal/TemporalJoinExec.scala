@@ -9,17 +9,17 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, UnreadMessages}
-import org.apache.spark.sql.streamjoin.exec.outline.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.exec.{
-  BatchBinding,
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
   JoinMetric,
-  ObservedRows,
   RowCounts,
   TimeRanges,
   TwoStreamsExec
 }
+import org.apache.spark.sql.streamjoin.observe.collect.ObservedRows
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 

@@ -3,7 +3,8 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, OperatorKind, RowtimeSort}
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
 
 /** The temporal join: recognised by [[RecognizeTemporalJoin]], planned here. */
 private[streamjoin] object TemporalKind extends OperatorKind {

@@ -2,13 +2,8 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.exec.{
-  BufferingTask,
-  JoinMetric,
-  LateRowsWriter,
-  RowIterator,
-  TaskMetrics
-}
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskMetrics}
+import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
 import org.apache.spark.sql.streamjoin.state.JoinState
 
 import streamjoin.core.{Operation, Side}

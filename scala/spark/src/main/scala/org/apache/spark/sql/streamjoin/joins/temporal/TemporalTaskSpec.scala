@@ -2,7 +2,8 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.exec.{BufferLimits, LateRows, StateSpec}
+import org.apache.spark.sql.streamjoin.operator.{BufferLimits, StateSpec}
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.state.RowLayout
 
 import streamjoin.core.AsOf

@@ -15,8 +15,8 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkPlacement
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.exec.BatchBinding
-import org.apache.spark.sql.streamjoin.joins.OperatorKinds
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.plans.RejectedOperator
 import org.apache.spark.sql.streamjoin.time.BatchTime
 

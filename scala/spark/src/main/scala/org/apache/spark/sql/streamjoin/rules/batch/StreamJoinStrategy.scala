@@ -3,7 +3,8 @@ package org.apache.spark.sql.streamjoin.rules.batch
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
-import org.apache.spark.sql.streamjoin.exec.{BatchBinding, PlannedBatch, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, PlannedBatch}
+import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.joins.delta.{DeltaJoin, DeltaPlanner}
 import org.apache.spark.sql.streamjoin.joins.table.{
   LookUpProgressExec,
@@ -12,7 +13,7 @@ import org.apache.spark.sql.streamjoin.joins.table.{
   TableLookUpExec,
   TableVersions
 }
-import org.apache.spark.sql.streamjoin.joins.{ArrangedJoins, OperatorKinds}
+import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
 import org.apache.spark.sql.streamjoin.plans.{
   Barrier,
   PendingOperator,

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
-import org.apache.spark.sql.streamjoin.calls.{FrameCall, FrameFunction}
+import org.apache.spark.sql.streamjoin.front.functions.{FrameCall, FrameFunction}
 
 /**
  * Replaces a [[FrameCall]] with what its function makes of the child. Spark calls the rule while a

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.changes.KafkaPosition
-import org.apache.spark.sql.streamjoin.exec.{Description, OperatorLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{Description, OperatorLog}
 import org.apache.spark.sql.streamjoin.joins.temporal.{StreamAsOfJoin, TemporalJoin}
 
 /**

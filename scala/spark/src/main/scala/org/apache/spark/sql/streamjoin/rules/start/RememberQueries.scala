@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.streamjoin.base.QueryOwner
-import org.apache.spark.sql.streamjoin.exec.StartedQueries
+import org.apache.spark.sql.streamjoin.observe.read.StartedQueries
 
 /**
  * Remembers the checkpoint of each query, for its late rows. Spark calls the rule at `start()`,

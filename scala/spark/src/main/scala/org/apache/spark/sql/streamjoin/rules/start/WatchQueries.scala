@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
-import org.apache.spark.sql.streamjoin.monitor.FiguresListener
+import org.apache.spark.sql.streamjoin.observe.publish.FiguresListener
 
 /** start(): the figures of its batches go to those who show or keep them: [[FiguresListener]]. */
 final private[streamjoin] case class WatchQueries(session: SparkSession) extends Rule[LogicalPlan] {

@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.streamjoin.exec.BufferLimits
+import org.apache.spark.sql.streamjoin.operator.BufferLimits
 import org.apache.spark.sql.types.{LongType, TimestampType}
 
 import streamjoin.core.{AsOf, Side}

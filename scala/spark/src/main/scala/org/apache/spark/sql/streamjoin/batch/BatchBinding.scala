@@ -1,0 +1,407 @@
+package org.apache.spark.sql.streamjoin.batch
+
+import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
+import org.apache.spark.sql.streamjoin.laterows.LateRows
+import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
+import java.lang.ref.WeakReference
+import java.util.concurrent.CompletableFuture
+import java.util.{Collections, WeakHashMap}
+
+import scala.collection.concurrent.TrieMap
+import scala.collection.mutable
+import scala.concurrent.duration.Duration
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.runtime.{
+  IncrementalExecution,
+  MicroBatchExecution,
+  MicroBatchExecutionContext,
+  MultipleWatermarkPolicy
+}
+import org.apache.spark.sql.internal.{SQLConf, SessionState}
+import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.checkpoint.OutlineLog
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  KeyedWatermarkLog,
+  QueryWatermarks,
+  WatermarkId,
+  WatermarkKeys,
+  WatermarkValues
+}
+import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
+
+import streamjoin.core.Watermark
+
+/**
+ * The batch that is being planned, as our operators see it. Only this file knows how state and
+ * watermarks reach an operator. Spark fills in both for its own operators only
+ * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch, the thread's local properties
+ * name the query, and the query leads to the batch.
+ *
+ * @param batch
+ *   batch id
+ * @param late
+ *   watermarks of the batch before: a row below them is late. They lag one batch because an
+ *   upstream operator still emits rows down to them while it evicts in this batch.
+ * @param eviction
+ *   watermarks of this batch, by which it evicts once its rows are processed
+ * @param sparkLate
+ *   Spark's own watermark of the batch before, in milliseconds
+ * @param sparkEviction
+ *   Spark's own watermark of this batch, in milliseconds
+ * @param hadoopConf
+ *   configuration for the state stores, broadcast once per run
+ * @param partitions
+ *   number of partitions by operator ordinal, for the operators known in this run
+ * @param observed
+ *   by operator ordinal: what its tasks have counted about their rows in this run
+ */
+final private[streamjoin] class BatchBinding(
+    val batch: Long,
+    val late: QueryWatermarks,
+    val eviction: QueryWatermarks,
+    val sparkLate: Long,
+    val sparkEviction: Long,
+    val hadoopConf: Broadcast[SerializableConfiguration],
+    watermarkLog: KeyedWatermarkLog,
+    operatorLog: OperatorLog,
+    partitions: mutable.Map[Int, Int],
+    observed: TrieMap[Int, ObservedRows],
+    query: MicroBatchExecution,
+    execution: IncrementalExecution
+) extends Logging {
+  import BatchBinding._
+
+  lazy val lateValues: WatermarkValues = late.judging(sparkLate)
+
+  /** The watermarks by which the batch before evicted. What they released has been emitted. */
+  lazy val emittedValues: WatermarkValues = late.values(sparkLate)
+  lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
+
+  /**
+   * The number of partitions of an operator, each with its own state store. It stays that of the
+   * first batch, because rows stay in the store of their partition.
+   *
+   * @param first
+   *   the number for a first batch, given the one that is set
+   */
+  def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
+    ordinal,
+    operatorLog.partitions(ordinal).getOrElse(first(StreamJoinConf.partitions(execution.numStateStores)))
+  )
+
+  /** Locates the state of an operator. */
+  def stateInfo(ordinal: Int, partitions: Int): StatefulOperatorStateInfo = {
+    val operator = FirstOperatorId + ordinal
+    StatefulOperatorStateInfo(
+      execution.checkpointLocation,
+      execution.runId,
+      operator,
+      execution.currentBatchId,
+      partitions,
+      None,
+      execution.currentStateStoreCkptId.get(operator)
+    )
+  }
+
+  /**
+   * The watermarks of the batch for which Spark asks for an operator's output watermark
+   * (`PropagateWatermarkSimulator`). Spark asks once per batch: when the batch before has ended, to
+   * learn whether this one has to run. For the first batch of a run it asks during planning; if it
+   * already had a watermark then, it first asks for that of the batch before.
+   */
+  def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
+    if (hasEnded) next.values(sparkWatermarkMs)
+    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) emittedValues
+    else evictionValues
+
+  private val lateTaken = mutable.Set.empty[Int]
+
+  def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
+
+  /** User-facing names of the inputs. */
+  lazy val inputs: Map[WatermarkId, InputName] = InputName.of(execution.analyzed)
+
+  /**
+   * The first step of an operator in a run: checks that the state in the checkpoint is its own or,
+   * if there is none yet, records the operator. The strategy takes this step when it plans an
+   * operator, because none of our other code runs before the first batch.
+   */
+  def beginRun(node: StatefulNode, partitions: Int): Unit =
+    if (execution.isFirstBatch) {
+      operatorLog.verifyOrRecord(node, partitions)
+      if (batch > 0 && partitions != StreamJoinConf.partitions())
+        logInfo(
+          s"Operator ${node.ordinal + 1} (${node.kind}) goes on with the $partitions partitions of its checkpoint, " +
+            s"not with the ${StreamJoinConf.partitions()} of ${StreamJoinConf.Partitions.key} or " +
+            SQLConf.SHUFFLE_PARTITIONS.key
+        )
+    }
+
+  /**
+   * The last step of a batch, after it has run: computes the watermarks of the next batch and
+   * starts to write them while Spark writes its own logs. A restart then sees the same watermarks
+   * as an uninterrupted run. Spark tells an operator that a batch is over by asking for its
+   * progress, before it looks for the next batch. This step is taken then, once for all operators
+   * of the query.
+   */
+  def endBatch(): Unit = synchronized {
+    if (!hasEnded) {
+      val time = execution.offsetSeqMetadata.batchTimestampMs
+      val watermarks =
+        withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
+      val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
+      ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
+      if (execution.isFirstBatch) recordOutlines()
+      operators(execution).foreach { exec =>
+        val observed = observedRows(exec.ordinal)
+        observed.add(
+          exec.reports,
+          exec.children.map(RowPath.of),
+          if (StreamJoinConf.observesRows) exec.outline.inputs.map(exec.newest(_, newestJudging)) else Nil
+        )
+        Waiting.above(execution.executedPlan, exec).foreach(observed.addAbove)
+        exec.warning(observed).foreach(logWarning(_))
+      }
+    }
+  }
+
+  /** By ordinal, in microseconds. */
+  private def receivedValues(values: WatermarkValues): Map[Int, Seq[Option[Long]]] =
+    received.map { case (ordinal, columns) =>
+      ordinal -> columns.map(column => Some(column.value(values)).filter(_ != Watermark.Undefined))
+    }.toMap
+
+  private def recordOutlines(): Unit = {
+    val log = new OutlineLog(query.sparkSession, new Path(execution.checkpointLocation).getParent)
+    operators(execution).foreach(exec => log.record(exec.outline))
+  }
+
+  /** Adds what the rows in state say about the order of the operators above them. */
+  private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
+    lazy val next = watermarks.values(sparkEviction)
+    lazy val judging = eviction.judging(sparkEviction)
+    val orders =
+      operators(execution).flatMap(exec => exec.earliestToCome(next, judging).map(exec.ordinal -> _))
+    val waiting = operators(execution).flatMap(exec => exec.waitingFrom.map(exec.ordinal -> _))
+    watermarks.ordered(orders.toMap).copy(waiting = waiting.toMap)
+  }
+
+  /** The lowest time in an operator's state before the batch, if it has emitted nothing yet. */
+  def waitingFrom(ordinal: Int): Long = eviction.waiting.getOrElse(ordinal, Watermark.Undefined)
+
+  @volatile private var ended: Option[Ended] = None
+
+  /** The watermarks as they are after the batch, which has to have ended. */
+  def valuesAfter: WatermarkValues = end.watermarks.values(sparkEviction)
+
+  /** The user-facing name of the input that an event-time column comes from, or the column's. */
+  def inputOf(origin: WatermarkId): String = inputs
+    .get(origin)
+    .map(_.table)
+    .getOrElse(eviction.keys.columns(eviction.keys.origins.indexOf(origin)).name)
+
+  private def hasEnded: Boolean = ended.isDefined
+
+  private def end: Ended =
+    ended.getOrElse(throw new IllegalStateException(s"batch $batch has not ended: endBatch() comes first"))
+
+  /** The watermarks of the next batch, durable in the checkpoint. This one has to have ended. */
+  def next: QueryWatermarks = {
+    ThreadUtils.awaitResult(end.written, Duration.Inf)
+    end.watermarks
+  }
+
+  /**
+   * An input has become idle since the batch ended, and other inputs carry its watermark on. One
+   * more batch records this in the checkpoint, for the batch after it.
+   */
+  def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
+    // The time that the next batch would have.
+    val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
+    next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
+  }
+
+  /** The watermarks that our operators receive, by ordinal. */
+  private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
+    operators(execution).map(exec => exec.ordinal -> exec.watermarks)
+
+  /** The newest event times that the watermarks of late rows come from. */
+  lazy val newestJudging: Map[WatermarkId, Long] = late.newest(execution.executedPlan)
+
+  /** The newest event times seen up to and including this batch, which has to have ended. */
+  lazy val newest: Map[WatermarkId, Long] = end.watermarks.newest(execution.executedPlan)
+
+  /** The binding of the next batch in the same run. */
+  private def following(execution: IncrementalExecution): BatchBinding = {
+    if (batch % LateRows.PurgeInterval == 0) purge(batch, watermarkLog, lateRows, hadoopConf.value.value)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+    new BatchBinding(
+      batch + 1,
+      eviction,
+      next,
+      sparkLate,
+      sparkEviction,
+      hadoopConf,
+      watermarkLog,
+      operatorLog,
+      partitions,
+      observed,
+      query,
+      execution
+    )
+  }
+
+  /** What an operator's tasks have counted about their rows in this run. */
+  def observedRows(ordinal: Int): ObservedRows = observed.getOrElseUpdate(ordinal, new ObservedRows)
+}
+
+private[streamjoin] object BatchBinding {
+
+  /** The results of a batch that has ended. */
+  final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
+
+  /** Spark numbers its own stateful operators from 0. */
+  val FirstOperatorId = 1000L
+
+  /**
+   * All operators of a batch share one binding, so that its next watermarks are written once. It
+   * lives as long as a plan that references it. A single thread plans a batch.
+   */
+  private val bindings =
+    Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
+
+  /**
+   * The first step of a batch, taken when the first of its operators is planned: binds the batch to
+   * the watermarks in the checkpoint, purges what no batch needs any more, and writes the
+   * watermarks of the very first batch. The other operators get the same binding. None if a plan is
+   * only explained.
+   */
+  def beginBatch(session: SparkSession): Option[BatchBinding] = PlannedBatch.current(session).map { batch =>
+    known(batch.execution).getOrElse {
+      val made = bind(session, batch)
+      bindings.put(batch.execution, new WeakReference(made))
+      made
+    }
+  }
+
+  /**
+   * Our operators in the last batches of a query that have ended, the newest first, whoever asks.
+   */
+  def lastEnded(query: MicroBatchExecution): Seq[(BatchBinding, Seq[BoundOperator])] = {
+    val contexts = query.getLatestExecutionContext() match {
+      case now: MicroBatchExecutionContext => now +: now.previousContext.toSeq
+      case _ => Nil
+    }
+    // A plan that is not made yet must not be asked for: it would be made for another thread.
+    contexts
+      .flatMap(context => Option(context.executionPlan))
+      .flatMap(execution => known(execution).filter(_.hasEnded).map(_ -> operators(execution)))
+  }
+
+  private def known(execution: IncrementalExecution): Option[BatchBinding] =
+    Option(bindings.get(execution)).flatMap(reference => Option(reference.get))
+
+  /** The time of the batch that this thread plans, from the offset log, in milliseconds. */
+  def currentTime(session: SparkSession): Option[Long] =
+    PlannedBatch.current(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
+
+  // Do not ask the current execution for its executed plan: that is being built and would recurse.
+  private def bind(session: SparkSession, batch: PlannedBatch): BatchBinding =
+    previous(batch.context)
+      .filter(_.batch == batch.execution.currentBatchId - 1)
+      .map(_.following(batch.execution))
+      .getOrElse(resumed(session, batch))
+
+  private def previous(
+      context: MicroBatchExecutionContext
+  ): Option[BatchBinding] =
+    for {
+      before <- context.previousContext
+      execution <- Option(before.executionPlan)
+      binding <- operators(execution).flatMap(_.binding).headOption
+    } yield binding
+
+  /** Our operators in a planned batch. */
+  private def operators(execution: IncrementalExecution): Seq[BoundOperator] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
+      case node: BoundOperator => node
+    }
+
+  /** Removes what no batch needs any more. */
+  private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
+    log.purge(batch - SQLConf.get.minBatchesToRetain)
+    if (StreamJoinConf.keepsLateRows) LateRows.purge(lateRows, hadoopConf)
+  }
+
+  /** Binds the first batch of a run from the checkpoint. */
+  private def resumed(session: SparkSession, planned: PlannedBatch): BatchBinding = {
+    val execution = planned.execution
+    val checkpoint = new Path(execution.checkpointLocation).getParent
+    val keys = WatermarkKeys.of(planned.query.logicalPlan)
+    val log = new KeyedWatermarkLog(session, checkpoint)
+    val operatorLog = new OperatorLog(session, checkpoint)
+    val batch = execution.currentBatchId
+    // A batch that runs again recomputes what follows from it. A first batch that was never
+    // committed does not count.
+    log.purgeAfter(if (batch == 0) -1 else batch)
+    if (batch == 0) operatorLog.purgeAfter(-1)
+    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
+
+    val late =
+      if (batch == 0) QueryWatermarks.none(keys)
+      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
+    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
+      val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
+      val watermarks = floor.fold(late)(late.atLeast)
+      log.add(batch, watermarks.entry)
+      watermarks
+    }
+    val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
+    val folder = LateRows.folder(checkpoint)
+    if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
+    // A run may be shorter than the purge interval.
+    purge(batch, log, folder, hadoopConf)
+    new BatchBinding(
+      batch,
+      late,
+      eviction.begun(
+        planned.query.triggerClock.getTimeMillis(),
+        acrossRuns = RunningQuery.endsByItself(planned.query)
+      ),
+      sparkLate,
+      sparkEviction,
+      SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
+      log,
+      operatorLog,
+      mutable.Map.empty,
+      TrieMap.empty,
+      planned.query,
+      execution
+    )
+  }
+
+  /**
+   * Spark's committed watermark is a lower bound for every key under its `min` policy: each of the
+   * watermarks that it combines is one of ours.
+   */
+  private def resumesFromSpark: Boolean =
+    SQLConf.get.getConf(
+      SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
+    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
+
+  private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
+    execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),
+    execution.offsetSeqMetadata.batchWatermarkMs
+  )
+}

@@ -1,0 +1,66 @@
+package org.apache.spark.sql.streamjoin.batch
+
+import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
+import org.apache.spark.sql.streamjoin.base.OwnExec
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
+
+/** A stateful operator as its batch and those who report on the batch see it. */
+private[streamjoin] trait BoundOperator extends OwnExec {
+
+  /** Position among our operators in the query, from the inputs up. It identifies the state. */
+  def ordinal: Int
+
+  /** The batch, or none if the plan is only explained. */
+  def binding: Option[BatchBinding]
+
+  /** Watermarks received, by watermark key. */
+  def watermarks: IndexedSeq[ColumnWatermark]
+
+  /**
+   * The newest time of an input's first event-time column, in microseconds.
+   *
+   * @param marked
+   *   the newest times at the marks
+   */
+  final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
+    input.timeColumns.headOption.flatMap(watermarks(_).newest(marked.get))
+
+  /** Whose watermark decides the one that Spark's stateful operators above receive. */
+  def holdsAbove(values: WatermarkValues): Option[WatermarkId]
+
+  /** What it is and keeps, for the checkpoint. */
+  def outline: OperatorOutline
+
+  /** What its tasks say once the batch is over. */
+  def reports: TaskReports
+
+  /** The lowest time in state for a watermark key after the batch, if any row is kept. */
+  final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
+
+  /**
+   * For an operator that emits in time order, after a batch: the earliest time, in microseconds,
+   * that a future row can have. Defined only if the state of the operators below gives a tighter
+   * bound than the watermarks.
+   *
+   * @param next
+   *   watermarks of the next batch
+   * @param late
+   *   watermarks against which rows of the next batch are late
+   */
+  def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] = None
+
+  /**
+   * For an operator that emits in time order, after a batch: the lowest time in its state, in
+   * microseconds, as long as it has emitted nothing.
+   */
+  def waitingFrom: Option[Long] = None
+
+  /**
+   * Looks at the rows of a batch that is over, once.
+   *
+   * @return
+   *   what the log warns of
+   */
+  private[streamjoin] def warning(observed: ObservedRows): Option[String] = None
+}

@@ -1,0 +1,73 @@
+package org.apache.spark.sql.streamjoin.checkpoint
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+
+/**
+ * `<checkpoint>/arranged-joins/<n>`: the joins with arrangements of a query, in plan order, each
+ * written before the first batch. Such a join keeps no state, but a row that it has emitted may be
+ * retracted later, and must then be the same row. A checkpoint that is older than this log gets one
+ * in its next run.
+ *
+ * @param checkpoint
+ *   root folder of the checkpoint
+ */
+final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoint: Path)
+    extends DescriptionLog(session, checkpoint, ArrangedJoinLog.Directory) {
+
+  override protected def version: Int = 1
+
+  private def recorded: Seq[Description] =
+    Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
+
+  /**
+   * Checks that the joins of the query are the recorded ones, if any are recorded. A query may end
+   * all of its look-ups: they leave nothing to retract.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   for the first join that differs
+   */
+  def verify(joins: Seq[Description]): Unit = {
+    val before = recorded
+    if (joins.nonEmpty || before.exists(_.kind == ArrangedJoinLog.Delta)) verify(joins, before)
+  }
+
+  private def verify(joins: Seq[Description], before: Seq[Description]): Unit = if (before.nonEmpty) {
+    before.zip(joins).foreach { case (was, is) => verify(was, is) }
+    if (before.size != joins.size)
+      throw DescriptionLog
+        .changed(checkpoint, ArrangedJoinLog.Number, before.size.toString, joins.size.toString)
+  }
+
+  /**
+   * Called before the first batch of a run.
+   *
+   * @param isBegun
+   *   whether a batch has been committed; until then, recorded joins do not count
+   */
+  def verifyOrRecord(joins: Seq[Description], isBegun: Boolean): Unit = {
+    val (before, now) = (recorded, joins.map(_.recordedNow))
+    if (isBegun && before.nonEmpty) {
+      verify(joins, before)
+      before.zip(joins).zipWithIndex.foreach { case ((was, is), number) =>
+        verifyAndComplete(number.toLong, was, is)
+      }
+    } else if (before != now) {
+      // Entry 0 last: without it the log counts as empty.
+      before.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
+      now.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
+    }
+  }
+}
+
+private[streamjoin] object ArrangedJoinLog {
+  val Directory = "arranged-joins"
+
+  /** Kinds of joins. */
+  val Delta = "delta_join"
+  val LookUp = "look_up"
+
+  /** The property that is reported if the number of joins has changed. */
+  val Number = "number_of_joins_with_arrangements"
+}

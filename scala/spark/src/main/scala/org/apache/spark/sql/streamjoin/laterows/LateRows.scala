@@ -1,0 +1,252 @@
+package org.apache.spark.sql.streamjoin.laterows
+
+import java.io.{BufferedWriter, CharArrayWriter, OutputStreamWriter}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.time.ZoneOffset
+import java.time.format.DateTimeFormatter
+import java.util.Locale
+
+import scala.collection.mutable
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.json.{JSONOptions, JacksonGenerator}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{JsonValues, StreamJoinConf}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+import streamjoin.core.Side
+
+/**
+ * `<checkpoint>/late-rows`: rows that were dropped as late, changes without a primary key and, for
+ * an arrangement, updates and deletes of unknown keys and changes that came too late. There is one
+ * file of JSON lines per batch, per join or arrangement, and per task that had any. A batch that
+ * runs again writes the same rows over the same file, so each is there once.
+ */
+private[streamjoin] object LateRows {
+
+  def folder(checkpoint: Path): Path = new Path(checkpoint, "late-rows")
+
+  /**
+   * One row of a file. The late row itself is nested as JSON text, because every input has its own
+   * schema. A row of an arrangement has only the batch, the arrangement as its input, and the row;
+   * one that came too late also names its time column.
+   */
+  val Schema: StructType = new StructType()
+    .add("batch", LongType)
+    .add("join", IntegerType)
+    .add("side", StringType)
+    .add("input", StringType)
+    .add("column", StringType)
+    .add("watermark", TimestampType)
+    .add("row", StringType)
+
+  /** Reads the folder as a table or as a stream. */
+  def read(folder: Path, session: SparkSession, streaming: Boolean): DataFrame = {
+    // Times are read as text, because the session decides how times are parsed. Brackets in a
+    // folder name are escaped: they are not a glob pattern.
+    val schema = StructType(
+      Schema.map(field => if (field.dataType == TimestampType) field.copy(dataType = StringType) else field)
+    )
+    val path = folder.toString.replaceAll("""([{}\[\]*?\\])""", """\\$1""")
+    // Retention may remove a file that a reader has listed.
+    val options = Map("ignoreMissingFiles" -> "true")
+    val rows =
+      if (streaming) session.readStream.schema(schema).options(options).json(path)
+      else session.read.schema(schema).options(options).json(path)
+    rows.withColumn("watermark", rows("watermark").cast(TimestampType))
+  }
+
+  val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+  val TimestampNtzFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+
+  /** Creates the folder, before the first row is written or looked for. */
+  def prepare(folder: Path, hadoopConf: Configuration): Unit =
+    CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
+
+  /**
+   * The folder for the late rows of a batch that maintains an arrangement, if they are kept. It is
+   * created, and old rows are purged, while the batch is planned.
+   */
+  def prepareForArrangement(execution: IncrementalExecution, hadoopConf: Configuration): Option[String] =
+    Option.when(StreamJoinConf.keepsLateRows) {
+      val rows = folder(new Path(execution.checkpointLocation).getParent)
+      if (execution.isFirstBatch) prepare(rows, hadoopConf)
+      if (execution.isFirstBatch || execution.currentBatchId % PurgeInterval == 0) purge(rows, hadoopConf)
+      rows.toString
+    }
+
+  /** In batches. */
+  val PurgeInterval = 10
+
+  /** Whether late rows are or were kept here. */
+  def areIn(folder: Path, hadoopConf: Configuration): Boolean =
+    CheckpointFileManager.create(folder, hadoopConf).exists(folder)
+
+  /**
+   * The rows of one side.
+   *
+   * @param columns
+   *   names of the event-time columns
+   */
+  final case class Input(name: String, columns: Seq[String], schema: StructType)
+
+  object Input {
+
+    /** Gives each column a unique name: JSON cannot tell two columns of one name apart. */
+    def apply(name: String, times: Seq[Attribute], output: Seq[Attribute]): Input = {
+      val seen = mutable.Set.empty[String]
+      val named = output.map { column =>
+        val names = column.name +: LazyList.from(2).map(number => s"${column.name}_$number")
+        val free = names.find(seen.add).get
+        if (free == column.name) column else column.withName(free)
+      }
+      val columns = times.map(time => named(output.indexWhere(_.exprId == time.exprId)).name)
+      Input(name, columns, DataTypeUtils.fromAttributes(named))
+    }
+  }
+
+  /**
+   * What the tasks of a join or an arrangement need to write late rows.
+   *
+   * @param join
+   *   number of the join, from 1; none for an arrangement
+   */
+  final case class Spec(folder: String, batch: Long, join: Option[Int], inputs: Map[Side, Input])
+
+  /**
+   * Removes files beyond the configured age, then the oldest until the rest fits the configured
+   * size.
+   */
+  def purge(folder: Path, hadoopConf: Configuration): Unit = if (areIn(folder, hadoopConf)) {
+    val maxAge = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge)
+    val maxBytes = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxBytes)
+    val files = CheckpointFileManager.create(folder, hadoopConf)
+    // Includes files that a killed task left unfinished.
+    val (old, recent) =
+      files.list(folder).toSeq.partition(_.getModificationTime < System.currentTimeMillis() - maxAge)
+    val newestFirst = recent.filter(_.getPath.getName.endsWith(".json")).sortBy(-_.getModificationTime)
+    val sizes = newestFirst.scanLeft(0L)(_ + _.getLen).tail
+    val beyond = newestFirst.zip(sizes).collect { case (file, size) if size > maxBytes => file }
+    (old ++ beyond).foreach(file => files.delete(file.getPath))
+  }
+}
+
+/** Writes the late rows of one task. Nothing is visible before [[commit]]. */
+final private[streamjoin] class LateRowsWriter(
+    spec: LateRows.Spec,
+    partition: Int,
+    hadoopConf: Configuration
+) {
+  import LateRowsWriter._
+
+  private var file: CancellableFSDataOutputStream = _
+  private var out: BufferedWriter = _
+
+  private val generated = new CharArrayWriter
+  private lazy val generators: Map[Side, InternalRow => Unit] = spec.inputs.transform { (_, input) =>
+    SQLConf.withExistingConf(defaults) {
+      val json = JsonValues.typeOf(input.schema).asInstanceOf[StructType]
+      val generator = new JacksonGenerator(json, generated, options)
+      lazy val converted = UnsafeProjection.create(JsonValues.columns(input.schema))
+      // A row may have more columns, computed for the join.
+      def isAsItIs(row: InternalRow) = json == input.schema && row.numFields == json.size
+      (row: InternalRow) =>
+        generator.write(if (isAsItIs(row)) row else converted(row))
+        generator.flush()
+    }
+  }
+
+  /**
+   * @param at
+   *   position of the event-time column that makes the row late
+   * @param watermark
+   *   watermark that the row is below, in microseconds
+   */
+  def add(side: Side, row: InternalRow, at: Int, watermark: Long): Unit = {
+    val line = of(side)
+      .put("column", spec.inputs(side).columns(at))
+      .put("watermark", DateTimeUtils.microsToInstant(watermark).atOffset(ZoneOffset.UTC).format(clock))
+    write(line.put("row", json(side, row)))
+  }
+
+  private def of(side: Side): ObjectNode = {
+    val line = mapper.createObjectNode().put("batch", spec.batch)
+    spec.join.foreach(line.put("join", _).put("side", side.name): ObjectNode)
+    line.put("input", spec.inputs(side).name)
+  }
+
+  /**
+   * Adds a change of a row that is not there, with its operation: one that the arrangement does not
+   * know, or one without a primary key.
+   */
+  def addUnknown(row: InternalRow, side: Side = Side.Left): Unit =
+    write(of(side).put("row", json(side, row)))
+
+  /** Adds a change that is older, by the time column, than what the arrangement has for its key. */
+  def addOlder(row: InternalRow): Unit = {
+    val line = of(Side.Left)
+    spec.inputs(Side.Left).columns.headOption.foreach(line.put("column", _): ObjectNode)
+    write(line.put("row", json(Side.Left, row)))
+  }
+
+  private def write(line: ObjectNode): Unit = {
+    if (out == null) open()
+    out.write(mapper.writeValueAsString(line))
+    out.newLine()
+  }
+
+  private def json(side: Side, row: InternalRow): String = {
+    generated.reset()
+    generators(side)(row)
+    generated.toString
+  }
+
+  private def open(): Unit = {
+    val folder = new Path(spec.folder)
+    val operator = spec.join.fold("arrangement")(number => s"join-$number")
+    val name = f"batch-${spec.batch}%010d-$operator-task-$partition.json"
+    file = CheckpointFileManager
+      .create(folder, hadoopConf)
+      .createAtomic(new Path(folder, name), overwriteIfPossible = true)
+    out = new BufferedWriter(new OutputStreamWriter(file, UTF_8))
+  }
+
+  def commit(): Unit = if (out != null) {
+    out.close()
+    out = null
+  }
+
+  /** Discards the file. Does nothing after [[commit]]. */
+  def abort(): Unit = if (out != null) {
+    file.cancel()
+    out = null
+  }
+}
+
+private object LateRowsWriter {
+  private val mapper = new ObjectMapper()
+  private val clock = DateTimeFormatter.ofPattern(LateRows.TimestampFormat, Locale.ROOT)
+  private val options = new JSONOptions(
+    Map(
+      "timestampFormat" -> LateRows.TimestampFormat,
+      "timestampNTZFormat" -> LateRows.TimestampNtzFormat,
+      "ignoreNullFields" -> "false"
+    ),
+    "UTC"
+  )
+
+  /** Default settings: formats must not depend on `spark.sql.legacy.timeParserPolicy`. */
+  private val defaults = new SQLConf
+}

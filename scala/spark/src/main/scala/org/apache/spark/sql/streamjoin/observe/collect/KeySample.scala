@@ -1,0 +1,73 @@
+package org.apache.spark.sql.streamjoin.observe.collect
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.streamjoin.state.RowLayout
+
+/**
+ * Some of the keys of an input, with the times of their rows: those with the lowest hash values, so
+ * that the samples of two inputs have keys in common if the inputs do. Keys that differ only in
+ * blanks, case or leading zeros have the same hash value.
+ */
+final private[streamjoin] class KeySample extends Serializable {
+  import KeySample._
+
+  private val entries = mutable.TreeMap.empty[Long, Entry]
+  private var all = true
+
+  /** The hash value of a key that is kept is not higher. */
+  private var highest = Long.MaxValue
+
+  def add(row: UnsafeRow, layout: RowLayout): Unit = {
+    val hash = layout.plainHash(row.getBaseObject, row.getBaseOffset)
+    if (hash <= highest) {
+      val time = row.getLong(layout.times(0))
+      add(hash, Entry(entries.get(hash).fold(layout.keyText(row))(_.text), time, time))
+    } else all = false
+  }
+
+  private def add(hash: Long, entry: Entry): Unit =
+    if (hash <= highest) {
+      entries(hash) = entries.get(hash).fold(entry)(_.and(entry))
+      if (entries.size > Size) {
+        entries -= entries.lastKey
+        all = false
+      }
+      if (entries.size == Size) highest = entries.lastKey
+    }
+
+  def add(other: KeySample): Unit = {
+    other.entries.foreach { case (hash, entry) => add(hash, entry) }
+    all &&= other.all
+  }
+
+  def size: Int = entries.size
+
+  /** Whether it has all keys of its rows. */
+  def isAll: Boolean = all
+
+  def keys: Seq[Entry] = entries.values.toSeq
+
+  /** The keys of both, each as it is here and there. */
+  def common(other: KeySample): Seq[(Entry, Entry)] =
+    entries.toSeq.flatMap { case (hash, entry) => other.entries.get(hash).map(entry -> _) }
+}
+
+private[streamjoin] object KeySample {
+  private val Size = 128
+
+  /**
+   * @param text
+   *   its values as text
+   * @param first
+   *   the earliest time of its rows, in microseconds
+   */
+  final case class Entry(text: String, first: Long, last: Long) {
+    def and(other: Entry): Entry = Entry(
+      if (text <= other.text) text else other.text,
+      math.min(first, other.first),
+      math.max(last, other.last)
+    )
+  }
+}

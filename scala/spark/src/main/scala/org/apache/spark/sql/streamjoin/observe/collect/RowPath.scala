@@ -1,0 +1,171 @@
+package org.apache.spark.sql.streamjoin.observe.collect
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, Expression, GetStructField, IsNotNull}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.datasources.DataSourceStrategy
+import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWatermarkExec, StateStoreWriter}
+import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SparkPlan}
+import org.apache.spark.sql.streamjoin.base.{OwnExec, PredicateParts}
+import org.apache.spark.sql.streamjoin.watermark.NewestTimeExec
+
+/**
+ * How many rows of an input are left after each step from its source to an operator, in a batch
+ * that has run. The steps are counted by Spark's own metrics, so this costs a task nothing.
+ *
+ * @param read
+ *   rows that the sources gave
+ * @param files
+ *   files that were read, where a source reads files
+ * @param inReader
+ *   conditions that a reader of files applies by itself, so that the rows without them are not
+ *   among those read
+ * @param steps
+ *   those that removed rows, from the source up
+ * @param isDeferred
+ *   whether an operator of Spark's below keeps rows, so that one that does not come may come later
+ * @param marked
+ *   rows that have passed `withWatermark`, and how many of them have a null there, by column
+ */
+final private[streamjoin] case class RowPath(
+    read: Long,
+    files: Long,
+    inReader: Seq[String],
+    steps: Seq[RowPath.Step],
+    marked: Seq[RowPath.Marked],
+    isDeferred: Boolean
+) {
+  private def and(other: RowPath): RowPath = RowPath(
+    read + other.read,
+    files + other.files,
+    (inReader ++ other.inReader).distinct,
+    steps ++ other.steps,
+    marked ++ other.marked,
+    isDeferred || other.isDeferred
+  )
+}
+
+private[streamjoin] object RowPath {
+
+  /** What removes rows. */
+  sealed trait Remover {
+    def words: String
+  }
+
+  /** A filter that only asks whether columns are null, as Spark infers it from a join. */
+  final case class NullFilter(columns: Seq[String]) extends Remover {
+    override def words: String = columns.map(column => s"$column IS NOT NULL").mkString(" AND ")
+  }
+
+  /** @param words the condition of a filter, as users write it */
+  final case class Condition(override val words: String) extends Remover
+
+  /** @param words name of Spark's operator */
+  final case class Operator(override val words: String) extends Remover
+
+  final case class Step(remover: Remover, rows: Long)
+
+  /** @param nulls rows whose event time is null */
+  final case class Marked(column: String, rows: Long, nulls: Long)
+
+  private val Rows = "numOutputRows"
+  private val Nothing = RowPath(0, 0, Nil, Nil, Nil, isDeferred = false)
+
+  /** @param input the child of an operator in an executed plan */
+  def of(input: SparkPlan): RowPath = walk(input).map(_.path).getOrElse(Nothing)
+
+  /** @param rows that have passed a step, if they are counted there */
+  final private case class Walked(rows: Option[Long], path: RowPath)
+
+  /** None of a plan that reads no stream. */
+  private def walk(plan: SparkPlan): Option[Walked] = plan match {
+    case adaptive: AdaptiveSparkPlanExec => walk(adaptive.executedPlan)
+    case stage: QueryStageExec => walk(stage.plan)
+    case reused: ReusedExchangeExec => walk(reused.child)
+    case below: OwnExec with StateStoreWriter =>
+      Some(Walked(count(below), Nothing.copy(read = count(below).getOrElse(0))))
+    case leaf if leaf.children.isEmpty => Option.when(isStream(leaf))(scanned(leaf))
+    case mark: EventTimeWatermarkExec =>
+      walk(mark.child).map { below =>
+        below.copy(path = below.path.copy(marked = below.path.marked :+ marked(mark)))
+      }
+    case other =>
+      val below = other.children.flatMap(walk)
+      Option.when(below.nonEmpty) {
+        val merged = below.map(_.path).reduce(_.and(_))
+        val path = merged.copy(isDeferred = merged.isDeferred || other.isInstanceOf[StateStoreWriter])
+        val came = Option.when(below.forall(_.rows.isDefined))(below.flatMap(_.rows).sum)
+        val left = count(other).orElse(came)
+        val lost = (for (in <- came; out <- left) yield in - out).filter(_ > 0)
+        Walked(left, path.copy(steps = path.steps ++ lost.map(Step(remover(other), _))))
+      }
+  }
+
+  private def isStream(leaf: SparkPlan): Boolean =
+    leaf.isInstanceOf[MicroBatchScanExec] || leaf.logicalLink.exists(_.isStreaming)
+
+  private def scanned(leaf: SparkPlan): Walked = {
+    val rows = count(leaf)
+    val (files, inReader) = leaf match {
+      case scan: FileSourceScanExec =>
+        val applied = scan.dataFilters.filter(
+          DataSourceStrategy.translateFilter(_, supportNestedPredicatePushdown = true).isDefined
+        )
+        (scan.metrics.get("numFiles").fold(0L)(_.value), said(applied).map(text))
+      case _ => (0L, Nil)
+    }
+    Walked(rows, Nothing.copy(read = rows.getOrElse(0), files = files, inReader = inReader))
+  }
+
+  /** None where Spark does not count them. */
+  private def count(plan: SparkPlan): Option[Long] = plan.metrics.get(Rows).map(_.value)
+
+  private def marked(mark: EventTimeWatermarkExec): Marked = {
+    val all = mark.eventTimeStats.value.count
+    val nulls = mark.child match {
+      case times: NewestTimeExec => all - times.stats.value.count
+      case _ => 0
+    }
+    Marked(mark.eventTime.name, all, nulls)
+  }
+
+  private def remover(plan: SparkPlan): Remover = plan match {
+    case filter: FilterExec =>
+      val conjuncts = PredicateParts.conjuncts(filter.condition)
+      val nullChecks = conjuncts.collect { case IsNotNull(value) => name(value) }
+      if (nullChecks.size == conjuncts.size) NullFilter(nullChecks)
+      else Condition(said(conjuncts).map(text).mkString(" AND "))
+    case other => Operator(other.nodeName)
+  }
+
+  /** Without the null checks that Spark infers from other conjuncts. */
+  private def said(conjuncts: Seq[Expression]): Seq[Expression] = {
+    val (checks, others) = conjuncts.partition(_.isInstanceOf[IsNotNull])
+    others ++ checks.filterNot(check => others.exists(other => check.references.subsetOf(other.references)))
+  }
+
+  /** A field that is read out of a text is called as in there. */
+  private def name(value: Expression): String = value match {
+    case column: Attribute => column.name
+    case field: GetStructField => field.extractFieldName
+    case cast: Cast => name(cast.child)
+    case other => text(other)
+  }
+
+  /** As SQL, without Spark's qualifiers and outer parentheses. */
+  private def text(condition: Expression): String = {
+    val sql = condition
+      .transform { case column: Attribute => column.withQualifier(Nil) }
+      .sql
+      .replace("`", "")
+    if (isEnclosed(sql)) sql.substring(1, sql.length - 1) else sql
+  }
+
+  private def isEnclosed(sql: String): Boolean = sql.startsWith("(") && sql.endsWith(")") && {
+    val depths = sql.dropRight(1).scanLeft(0) { (depth, each) =>
+      if (each == '(') depth + 1 else if (each == ')') depth - 1 else depth
+    }
+    depths.tail.forall(_ > 0)
+  }
+}

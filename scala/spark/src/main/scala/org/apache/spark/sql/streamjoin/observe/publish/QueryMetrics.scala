@@ -1,0 +1,107 @@
+package org.apache.spark.sql.streamjoin.observe.publish
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.streamjoin.base.RunningQuery
+
+/**
+ * The metrics of a run of a query, by its figures. Counts add up since the run began: who looks
+ * less often than there are batches misses none.
+ *
+ * @param isOurs
+ *   whether the query joins streams, or has other parts of ours; asked after its first trigger
+ * @param taskMemory
+ *   bytes that the index of a task may take
+ */
+final private[publish] class QueryMetrics(
+    source: FiguresSource,
+    query: MicroBatchExecution,
+    isOurs: => Boolean,
+    taskMemory: Long
+) {
+  import QueryMetrics._
+
+  private lazy val isMeasured = isOurs
+  private var totals = Map.empty[Seq[String], Long]
+  private var batches = 0L
+
+  /** It has looked for rows and found none: there may never be a batch. */
+  def idle(): Unit = if (batches == 0) show(Nil)
+
+  /**
+   * @param figures
+   *   of the batch; none if the query has no operator of ours
+   */
+  def add(progress: StreamingQueryProgress, figures: Option[JsonNode]): Unit = {
+    val batch = figures.toSeq.flatMap(ofOperators)
+    val added = batch.collect { case (parts, Added(value)) => parts -> value }
+    totals = totals ++ added.map { case (parts, value) => parts -> (totals.getOrElse(parts, 0L) + value) }
+    if (progress.durationMs.containsKey("addBatch")) batches += 1
+    val own = readers(progress) ++ batch.collect { case (parts, Now(value)) => parts -> value } ++
+      added.map { case (parts, _) => parts -> totals(parts) }
+    val millis = Option(progress.durationMs.get("triggerExecution")).map(Seq("batchMs") -> _.longValue)
+    show(if (own.nonEmpty || isMeasured) own ++ millis else Nil)
+  }
+
+  private def show(figures: Seq[(Seq[String], Long)]): Unit = if (figures.nonEmpty || isMeasured) {
+    // One that ends by itself is not missing when it is gone.
+    val goesOn = Option.unless(RunningQuery.endsByItself(query))(Seq("running") -> 1L)
+    val name = Option(query.name).getOrElse(query.id.toString)
+    val all = MetricNames.distinct(figures ++ goesOn :+ (Seq("batchesTotal") -> batches))
+    source.update(query.runId, query.id, name, all)
+  }
+
+  def remove(): Unit = source.remove(query.runId)
+
+  private def ofOperators(figures: JsonNode): Seq[(Seq[String], Value)] =
+    for {
+      operator <- figures.path("operators").asScala.toSeq
+      number = Seq(operator.path("operator").asText)
+      budget = Seq(
+        (number :+ "memoryBudgetBytes") -> Now(taskMemory * operator.path("tasks").path("rows").size)
+      )
+      inputs = operator
+        .path("inputs")
+        .asScala
+        .toSeq
+        .flatMap(ofInput(number, _, figures.path("timestamp").asLong))
+      figure <- added(operator, number, "rowsOut", "late", "padded") ++
+        now(operator, number, "rowsKept", "bytesKept", "memoryBytes") ++ budget ++ inputs
+    } yield figure
+
+  private def ofInput(operator: Seq[String], input: JsonNode, began: Long): Seq[(Seq[String], Value)] = {
+    val side = if (input.has("side")) s"${input.path("side").asText} " else ""
+    val parts = operator :+ MetricNames.part(side + input.path("name").asText)
+    added(input, parts, "rowsIn", "late") ++ now(input, parts, "rowsKept", "bytesKept") ++
+      input.path("columns").asScala.toSeq.flatMap { column =>
+        val named = parts :+ MetricNames.part(column.path("name").asText)
+        val watermark = Option.when(column.has("watermark"))(column.path("watermark").asLong)
+        ((named :+ "hasWatermark") -> Now(if (watermark.isDefined) 1 else 0)) +: watermark.toSeq.flatMap { at =>
+          Seq((named :+ "watermarkMs") -> Now(at), (named :+ "behindClockMs") -> Now(began - at))
+        }
+      }
+  }
+}
+
+private[publish] object QueryMetrics {
+  sealed private trait Value
+  final private case class Now(value: Long) extends Value
+  final private case class Added(value: Long) extends Value
+
+  private def now(of: JsonNode, parts: Seq[String], fields: String*): Seq[(Seq[String], Value)] =
+    fields.filter(of.has).map(field => (parts :+ field) -> Now(of.path(field).asLong))
+
+  private def added(of: JsonNode, parts: Seq[String], fields: String*): Seq[(Seq[String], Value)] =
+    fields.filter(of.has).map(field => (parts :+ s"${field}Total") -> Added(of.path(field).asLong))
+
+  /** How far the query is behind the arrangements that it reads; `ArrangementStream` reports it. */
+  private def readers(progress: StreamingQueryProgress): Seq[(Seq[String], Long)] =
+    for {
+      source <- progress.sources.toSeq
+      behind <- Option(source.metrics.get("versionsBehind")).flatMap(_.toLongOption)
+    } yield Seq(MetricNames.part(source.description.split('/').last), "versionsBehind") -> behind
+}

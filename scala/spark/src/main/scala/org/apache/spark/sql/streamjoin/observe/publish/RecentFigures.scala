@@ -1,0 +1,46 @@
+package org.apache.spark.sql.streamjoin.observe.publish
+
+import java.util.UUID
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner, TableFunction}
+import org.apache.spark.sql.streamjoin.observe.publish.page.RecentBatches
+import org.apache.spark.sql.types.{StringType, StructType}
+
+/**
+ * The figures of the last batches of this driver's queries, for who looks at a query that runs or
+ * has just stopped.
+ */
+private[streamjoin] object RecentFigures {
+
+  val Function: TableFunction =
+    TableFunction("sj_figures", "SELECT * FROM sj_figures('the id or the name of a query')")
+  val Schema: StructType = new StructType().add("figures", StringType, nullable = false)
+
+  /** A query's last batches, the newest last. */
+  final private case class Recent(id: UUID, name: Option[String], lines: Vector[String])
+
+  /** As many as Spark keeps of a query's progress, by default. */
+  private val Batches = 100
+
+  private val recent = new LeftBySessions[Recent](ofSession = 20, ofAll = 100)
+
+  /**
+   * For `sj_figures`.
+   *
+   * @param owner
+   *   id of the session that started the query
+   */
+  def add(owner: String, id: UUID, name: Option[String], line: String): Unit =
+    recent.put(owner)(_.id == id) { before =>
+      Recent(id, name, (before.fold(Vector.empty[String])(_.lines) :+ line).takeRight(Batches))
+    }
+
+  /** Those of a query that a session may find; the oldest batch first. */
+  def of(session: SparkSession, idOrName: String): Option[Seq[String]] = recent
+    .first(QueryOwner.of(session))(query => query.id.toString == idOrName || query.name.contains(idOrName))
+    .map(_.lines)
+
+  /** For Spark's web page: of queries that it may show, and as far as it may. */
+  val shown: RecentBatches = new RecentBatches(keepsSeries = true)
+}

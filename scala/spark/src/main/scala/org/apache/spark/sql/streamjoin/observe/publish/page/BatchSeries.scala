@@ -1,0 +1,116 @@
+package org.apache.spark.sql.streamjoin.observe.publish.page
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+/**
+ * All batches of a query as points of a chart, in bounded memory. A point has of a batch's figures
+ * what changes from batch to batch. Where there are more batches than points, neighbors become one:
+ * it has the sums of what came and went, the highest of what was kept, the times of the slowest
+ * batch, and of all else what the last batch had. How many batches it stands for is in `batches`.
+ *
+ * @param most
+ *   points
+ */
+final private[streamjoin] class BatchSeries(most: Int = BatchSeries.Points) {
+  import BatchSeries._
+
+  private var points = Vector.empty[ObjectNode]
+
+  /** How many batches a point stands for, but for the last one. */
+  private var width = 1
+
+  def add(figures: JsonNode): Unit = {
+    val next = point(figures)
+    // A batch that runs again, perhaps after its checkpoint was put back, replaces what it repeats.
+    points = points.reverseIterator.dropWhile(first(_) >= first(next)).toVector.reverse
+    points = points.lastOption match {
+      case Some(last) if batches(last) + batches(next) <= width => points.init :+ merged(last, next)
+      case _ => points :+ next
+    }
+    if (points.size > most) {
+      points = points.grouped(2).map(_.reduce(merged)).toVector
+      width *= 2
+    }
+  }
+
+  /** The oldest first, a line of JSON each. */
+  def lines: Seq[String] = points.map(_.toString)
+}
+
+private[streamjoin] object BatchSeries {
+  val Points = 1000
+
+  private val Mapper = new ObjectMapper
+  private val OfBatch = Seq("id", "runId", "name", "batch", "timestamp", "triggerMs", "phasesMs")
+  private val OfOperator = Seq("operator", "kind", "title")
+  private val OfInput = Seq("side", "name")
+  private val OfColumn = Seq("name", "watermark", "newest", "heldBy")
+  private val Sums = Seq("rowsOut", "late", "padded", "rowsIn")
+  private val Peaks = Seq("rowsKept", "bytesKept", "memoryBytes")
+
+  def parse(line: String): JsonNode = Mapper.readTree(line)
+
+  private def batches(point: JsonNode): Long = point.path("batches").asLong(1)
+  private def first(point: JsonNode): Long = point.path("firstBatch").asLong
+  private def took(point: JsonNode): Long = point.path("phasesMs").path("triggerExecution").asLong
+
+  /** Of a batch, or of what is a point already. */
+  private def point(figures: JsonNode): ObjectNode = {
+    val made = taken(figures, OfBatch)
+    val operators = made.putArray("operators")
+    figures.path("operators").forEach { operator =>
+      val of = taken(operator, OfOperator ++ Sums ++ Peaks)
+      val inputs = of.putArray("inputs")
+      operator.path("inputs").forEach { input =>
+        val own = taken(input, OfInput ++ Sums ++ Peaks)
+        val columns = own.putArray("columns")
+        input.path("columns").forEach(column => columns.add(taken(column, OfColumn)): Unit)
+        inputs.add(own): Unit
+      }
+      operators.add(of): Unit
+    }
+    made.put("batches", batches(figures))
+    made.put("firstBatch", figures.path("firstBatch").asLong(figures.path("batch").asLong))
+    made.put("firstTimestamp", figures.path("firstTimestamp").asLong(figures.path("timestamp").asLong))
+  }
+
+  private def taken(from: JsonNode, fields: Seq[String]): ObjectNode = {
+    val made = Mapper.createObjectNode()
+    fields.filter(from.has).foreach(field => made.set[JsonNode](field, from.get(field)): Unit)
+    made
+  }
+
+  private def merged(earlier: ObjectNode, later: ObjectNode): ObjectNode = {
+    val made = later.deepCopy()
+    made.put("batches", batches(earlier) + batches(later))
+    Seq("firstBatch", "firstTimestamp").foreach(field => made.set[JsonNode](field, earlier.get(field)): Unit)
+    if (took(earlier) > took(later)) made.set[JsonNode]("phasesMs", earlier.get("phasesMs")): Unit
+    matched(earlier.path("operators"), made.path("operators"), OfOperator).foreach {
+      case (before, operator) =>
+        add(before, operator)
+        matched(before.path("inputs"), operator.path("inputs"), OfInput).foreach { case (old, input) =>
+          add(old, input)
+        }
+    }
+    made
+  }
+
+  /** Those that are the same one in both. */
+  private def matched(earlier: JsonNode, later: JsonNode, by: Seq[String]): Seq[(JsonNode, ObjectNode)] =
+    for {
+      one <- later.asScala.toSeq.collect { case node: ObjectNode => node }
+      same <- earlier.asScala.find(other => by.forall(field => other.path(field) == one.path(field)))
+    } yield same -> one
+
+  private def add(earlier: JsonNode, later: ObjectNode): Unit = {
+    Sums
+      .filter(earlier.has)
+      .foreach(field => later.put(field, earlier.path(field).asLong + later.path(field).asLong))
+    Peaks
+      .filter(earlier.has)
+      .foreach(field => later.put(field, math.max(earlier.path(field).asLong, later.path(field).asLong)))
+  }
+}

@@ -1,0 +1,64 @@
+package org.apache.spark.sql.streamjoin.observe.read
+
+import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
+import org.apache.spark.sql.streamjoin.laterows.LateRows
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinConf, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.{DataFrame, SparkSession}
+
+/** The rows that the joins of a query have dropped as late, as a table or as a stream. */
+object LateRowsOfQuery {
+  private[streamjoin] val Function: TableFunction =
+    TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a query')")
+
+  /** @throws org.apache.spark.sql.AnalysisException if the query does not keep them */
+  def of(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
+    val execution = QueriesByName.execution(query)
+    val checkpoint = new Path(execution.resolvedCheckpointRoot)
+    val kept = execution.sparkSessionForStream.sessionState.conf.getConf(StreamJoinConf.LateRows)
+    // A new query creates the folder only in its first batch, which waits for the first rows.
+    if (query.isActive && kept == StreamJoinConf.Keep)
+      LateRows.prepare(LateRows.folder(checkpoint), hadoopConf(session))
+    in(session, checkpoint, streaming)
+  }
+
+  /**
+   * The same, of a query that may have stopped: one of the session's that runs, or the one that was
+   * started last under the id or the name.
+   */
+  private[streamjoin] def named(
+      session: SparkSession,
+      idOrName: String,
+      streaming: Boolean
+  ): Option[DataFrame] =
+    QueriesByName
+      .running(session, idOrName)
+      .map(of(session, _, streaming))
+      .orElse(QueriesByName.checkpoint(session, idOrName).map(in(session, _, streaming)))
+
+  /** The same of a checkpoint, if it has late rows; the watermark as a timestamp. */
+  private[streamjoin] def kept(session: SparkSession, checkpoint: Path): Option[DataFrame] =
+    Option.when(LateRows.areIn(LateRows.folder(checkpoint), hadoopConf(session))) {
+      timed(session, checkpoint, streaming = false)
+    }
+
+  private def in(session: SparkSession, checkpoint: Path, streaming: Boolean): DataFrame = {
+    val rows = timed(session, checkpoint, streaming)
+    rows.withColumn("watermark", EventTimeText.of(rows("watermark")))
+  }
+
+  private def timed(session: SparkSession, checkpoint: Path, streaming: Boolean): DataFrame = {
+    val folder = LateRows.folder(checkpoint)
+    if (!LateRows.areIn(folder, hadoopConf(session)))
+      throw StreamJoinErrors.analysis("STREAMJOIN_LATE_ROWS_NOT_KEPT", "checkpoint" -> checkpoint.toString)
+    val rows = LateRows.read(folder, session, streaming)
+    if (streaming) rows
+    else rows.where(s"batch <= ${CommittedBatches.last(checkpoint, hadoopConf(session)).getOrElse(-1L)}")
+  }
+
+  private def hadoopConf(session: SparkSession) =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+}

@@ -1,0 +1,122 @@
+package org.apache.spark.sql.streamjoin.observe.read
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.{NextOffsets, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.checkpoint.{OperatorOutline, OutlineLog}
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog}
+import org.apache.spark.sql.streamjoin.operator.StateStores
+import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
+
+/**
+ * A checkpoint whose state is looked at. Nothing in it changes, and its query may run meanwhile.
+ *
+ * @param root
+ *   root folder of the checkpoint
+ */
+final private[streamjoin] class LookedAt(val session: SparkSession, val root: Path) {
+  private val classic = session.asInstanceOf[ClassicSession]
+  val hadoopConf: Configuration = classic.sessionState.newHadoopConf()
+
+  private def folder(name: String) = new Path(root, name)
+
+  /** The logs create their folders, so they are opened only where these are. */
+  private def has(directory: String): Boolean =
+    folder(directory).getFileSystem(hadoopConf).exists(folder(directory))
+
+  /** The batches whose state may still be there, the last one committed. */
+  lazy val batches: Seq[Long] = {
+    val found = CommittedBatches.all(root, hadoopConf)
+    if (found.isEmpty)
+      throw nothing("no batch has been committed in it", "Give the folder of checkpointLocation.")
+    found
+  }
+
+  /** Our operators with state, from the inputs up. */
+  lazy val operators: Seq[OperatorOutline] = {
+    val found = if (has(OutlineLog.Directory)) new OutlineLog(session, root).all else Nil
+    if (found.isEmpty && has(OperatorLog.Directory))
+      throw nothing(
+        "the version of streamjoin that wrote it did not say yet what it keeps",
+        "Start the query once more: its next batch says so."
+      )
+    if (found.isEmpty)
+      throw nothing(
+        "it has no operator of streamjoin",
+        "Give the folder of checkpointLocation; the state of Spark's own operators is read by " +
+          "spark.read.format(\"statestore\")."
+      )
+    found
+  }
+
+  def operator(number: Int): OperatorOutline = operators
+    .find(_.ordinal == number - 1)
+    .getOrElse(
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_OPTION",
+        "option" -> StateOptions.Operator,
+        "value" -> number.toString,
+        "wanted" -> operators.map(of => s"${of.ordinal + 1} (${of.title})").mkString(" or ")
+      )
+    )
+
+  def partitions(operator: OperatorOutline): Int = new OperatorLog(session, root)
+    .partitions(operator.ordinal)
+    .getOrElse(throw nothing(s"it does not say how many partitions operator ${operator.ordinal + 1} has", ""))
+
+  /** The state stores of an operator after a batch. */
+  def stores(operator: OperatorOutline, batch: Long): StateStores = {
+    val id = BatchBinding.FirstOperatorId + operator.ordinal
+    val ids = new CommitLog(classic, folder("commits").toString).get(batch).flatMap(_.stateUniqueIds)
+    new StateStores(
+      StatefulOperatorStateInfo(
+        folder("state").toString,
+        UUID.randomUUID(),
+        id,
+        batch + 1,
+        partitions(operator),
+        None,
+        ids.flatMap(_.get(id))
+      ),
+      settings(batch)
+    )
+  }
+
+  /** The settings of this session, and those that the checkpoint fixes. */
+  private def settings(batch: Long): SQLConf = {
+    val own = classic.sessionState.conf.clone()
+    new OffsetSeqLog(classic, folder("offsets").toString)
+      .get(batch)
+      .foreach(NextOffsets.settings(_).foreach { case (name, value) => own.setConfString(name, value) })
+    own
+  }
+
+  /**
+   * The watermarks that an operator has received up to a batch, by watermark key, in microseconds.
+   */
+  def watermarks(operator: OperatorOutline, batch: Long): IndexedSeq[Option[Long]] = {
+    val log = new KeyedWatermarkLog(session, root)
+    Seq(batch + 1, batch).iterator
+      .flatMap(log.written(_))
+      .flatMap(_.received.get(operator.ordinal))
+      .nextOption()
+      .getOrElse(operator.columns.map(_ => None))
+      .toIndexedSeq
+  }
+
+  private def nothing(problem: String, advice: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_NO_STATE",
+    "checkpoint" -> root.toString,
+    "problem" -> problem,
+    "advice" -> advice
+  )
+}

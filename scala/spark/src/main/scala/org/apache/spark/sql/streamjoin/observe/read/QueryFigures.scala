@@ -1,0 +1,282 @@
+package org.apache.spark.sql.streamjoin.observe.read
+
+import java.time.Instant
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
+import org.apache.spark.sql.streamjoin.observe.collect.{
+  ObservedRows,
+  RowObserver,
+  RowPath,
+  TaskReport,
+  TimeHistogram
+}
+import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
+import org.apache.spark.sql.streamjoin.watermark.IdleInputs
+
+import streamjoin.core.Watermark
+
+/**
+ * A query after its last batch: its operators, and the progress of its last batches.
+ *
+ * @param roots
+ *   the operators that no other one is above
+ */
+final private[streamjoin] class QueryFigures(
+    query: MicroBatchExecution,
+    val recent: Seq[StreamingQueryProgress],
+    val roots: Seq[OperatorFigures]
+) {
+  def last: StreamingQueryProgress = recent.last
+
+  /** Those of the last minute before the last batch. */
+  lazy val ofMinute: Seq[StreamingQueryProgress] = {
+    val from = Instant.parse(last.timestamp).minusSeconds(60)
+    recent.filter(progress => Instant.parse(progress.timestamp).isAfter(from))
+  }
+
+  /** The operators, each followed by those below it. */
+  lazy val all: Seq[OperatorFigures] = {
+    def from(operators: Seq[OperatorFigures]): Seq[OperatorFigures] =
+      operators.flatMap(one => one +: from(one.below.flatten))
+    from(roots)
+  }
+
+  /** Of all executors. */
+  def cores: Int = query.sparkSession.sparkContext.defaultParallelism
+
+  /** Whether values of keys may be shown. */
+  def showsKeys: Boolean = query.sparkSession.sessionState.conf.getConf(StreamJoinConf.UiShowKeys)
+
+  /**
+   * How many rows, in all operators, wait for the watermark of an input.
+   *
+   * @param input
+   *   its name
+   */
+  def waitingFor(input: String): Long = (for {
+    of <- all
+    (other, at) <- of.outline.inputs.zipWithIndex
+    awaited <- of.awaited(other)
+    if of.heldBy(of.outline.columns.indexOf(awaited.column)).contains(input)
+  } yield of.sum(_.rows(at))).sum
+
+  /** How often it starts a batch, in milliseconds; none if something other than the clock does. */
+  def triggerMs: Option[Long] = query.trigger match {
+    case ProcessingTimeTrigger(millis) => Some(millis)
+    case _ => None
+  }
+}
+
+private[streamjoin] object QueryFigures {
+
+  /** None before the first batch has ended, or if the query has no operator of ours. */
+  def of(query: StreamingQuery): Option[QueryFigures] = QueriesByName.execution(query) match {
+    case execution: MicroBatchExecution => of(execution)
+    case _ => None
+  }
+
+  def of(query: MicroBatchExecution): Option[QueryFigures] =
+    BatchBinding.lastEnded(query).headOption.flatMap { case (binding, operators) =>
+      of(query, binding, operators, batches(query))
+    }
+
+  /**
+   * After a batch that has just ended; none if the query has no operator of ours, or is two batches
+   * ahead.
+   */
+  def of(query: MicroBatchExecution, batch: StreamingQueryProgress): Option[QueryFigures] =
+    BatchBinding.lastEnded(query).find(_._1.batch == batch.batchId).flatMap { case (binding, operators) =>
+      of(query, binding, operators, batches(query).filter(_.batchId <= batch.batchId))
+    }
+
+  /**
+   * The progress of the last batches. A query without new rows reports every ten seconds too, with
+   * the figures of its last batch.
+   */
+  private def batches(query: MicroBatchExecution): Seq[StreamingQueryProgress] =
+    query.recentProgress.toSeq.filter(_.durationMs.containsKey("addBatch"))
+
+  private def of(
+      query: MicroBatchExecution,
+      binding: BatchBinding,
+      operators: Seq[BoundOperator],
+      recent: Seq[StreamingQueryProgress]
+  ): Option[QueryFigures] = Option.when(operators.nonEmpty && recent.nonEmpty) {
+    val nested = operators.flatMap(below).toSet
+    def figures(exec: BoundOperator): OperatorFigures = new OperatorFigures(
+      exec,
+      binding,
+      recent,
+      exec.children.map { child =>
+        val inside = operatorsIn(child)
+        val deeper = inside.flatMap(below).toSet
+        inside.filterNot(deeper).map(figures)
+      }
+    )
+    new QueryFigures(query, recent, operators.filterNot(nested).map(figures))
+  }
+
+  private def operatorsIn(plan: org.apache.spark.sql.execution.SparkPlan): Seq[BoundOperator] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(plan) { case exec: BoundOperator => exec }
+
+  private def below(exec: BoundOperator): Seq[BoundOperator] = exec.children.flatMap(operatorsIn)
+}
+
+/**
+ * An operator after the last batch.
+ *
+ * @param below
+ *   the operators in each of its inputs
+ */
+final private[streamjoin] class OperatorFigures(
+    exec: BoundOperator,
+    binding: BatchBinding,
+    recent: Seq[StreamingQueryProgress],
+    val below: Seq[Seq[OperatorFigures]]
+) {
+  val outline: OperatorOutline = exec.outline
+  val batch: Long = binding.batch
+  val reports: Map[Int, TaskReport] = exec.reports.value
+  private val values = binding.valuesAfter
+
+  /** Of this operator, the last one last. */
+  private def progress(of: Seq[StreamingQueryProgress]): Seq[StateOperatorProgress] =
+    of.flatMap(_.stateOperators).filter { operator =>
+      Option(operator.customMetrics.get(StatefulNodeExec.Number)).exists(_ == outline.ordinal + 1L)
+    }
+
+  def last: Option[StateOperatorProgress] = progress(recent).lastOption
+
+  /** A figure of the progress, added up. */
+  def sum(of: Seq[StreamingQueryProgress], figure: String): Long =
+    progress(of).flatMap(operator => Option(operator.customMetrics.get(figure)).map(_.longValue)).sum
+
+  def late(of: Seq[StreamingQueryProgress]): Long = progress(of).map(_.numRowsDroppedByWatermark).sum
+
+  def rowsIn(of: Seq[StreamingQueryProgress], input: InputOutline): Long =
+    sum(of, StatefulNodeExec.rowsIn(input.side))
+
+  /** When the last batch began that had a row of an input, in milliseconds. */
+  def lastRow(input: InputOutline): Option[Long] = recent.reverseIterator
+    .find(one => sum(Seq(one), StatefulNodeExec.rowsIn(input.side)) > 0)
+    .map(one => Instant.parse(one.timestamp).toEpochMilli)
+
+  /** Of the rows of an input in the last batch: where they went on their way to the operator. */
+  def path(at: Int): Option[RowPath] = exec.children.lift(at).map(RowPath.of)
+
+  /** Whether an input is an earlier one of the same stream: their newest rows are the same. */
+  def isRepeated(at: Int): Boolean = {
+    def nodes(of: InputOutline) =
+      of.timeColumns.flatMap(key => IdleInputs.marks(exec.watermarks(key))).map(_.node).toSet
+    outline.inputs.take(at).exists(earlier => nodes(earlier).exists(nodes(outline.inputs(at))))
+  }
+
+  /** Whether `sj.idle_after` says that an input may be idle. */
+  def mayBeIdle(input: InputOutline): Boolean = {
+    val keys = binding.eviction.keys
+    input.timeColumns
+      .flatMap(key => IdleInputs.marks(exec.watermarks(key)))
+      .exists(mark => keys.idleAfterMs.lift(keys.origins.indexOf(mark)).flatten.isDefined)
+  }
+
+  /** How far behind its newest row the watermark of an input is by the delay, in milliseconds. */
+  def delay(input: InputOutline): Option[Long] = for {
+    key <- input.timeColumns.headOption
+    newest <- exec.newest(input, binding.newestJudging)
+    late = exec.watermarks(key).value(binding.lateValues) if late != Watermark.Undefined
+  } yield (newest - late) / 1000
+
+  /** Time by phase of the last batch, in milliseconds, over all tasks. */
+  def phases: Seq[(String, Long)] = last.toSeq.flatMap { operator =>
+    val own = operator.customMetrics.asScala.toSeq.collect {
+      case (name, millis) if name.endsWith(Phase) => name.stripSuffix(Phase) -> millis.longValue
+    }
+    (own :+ ("commit" -> operator.commitTimeMs)).sortBy(_._1)
+  }
+  private def Phase = "TimeMs"
+
+  // Watermarks, by key.
+
+  def watermark(key: Int): Option[Long] =
+    Some(exec.watermarks(key).value(values)).filter(_ != Watermark.Undefined)
+
+  def newest(key: Int): Option[Long] = exec.watermarks(key).newest(binding.newest.get)
+
+  /** The input whose watermark decides that of a column. */
+  def heldBy(key: Int): Option[String] = exec.watermarks(key).decidedBy(values).map(binding.inputOf)
+
+  /** The input whose watermark decides the one that Spark's operators above get. */
+  def holdsAbove: Option[String] = exec.holdsAbove(values).map(binding.inputOf)
+
+  // Inputs.
+
+  /** The watermark keys of an input's event-time columns, as far as rows expire by them. */
+  def columns(input: InputOutline): Seq[Int] = input.timeColumns
+
+  /** The lowest time in state by the column that expires rows first. */
+  def oldest(input: InputOutline): Option[Long] = input.timeColumns.headOption.flatMap(exec.lowestKept)
+
+  /** What the oldest row waits for. */
+  def awaited(input: InputOutline): Option[Leaving.Awaited] =
+    for {
+      time <- oldest(input)
+      all = input.timeColumns.map(exec.lowestKept(_).getOrElse(time))
+      awaited <- new Leaving(outline, input, watermark).of(all)
+    } yield awaited
+
+  def sum(figure: TaskReport => Long): Long = reports.valuesIterator.map(figure).sum
+
+  // What the tasks count about their rows.
+
+  /**
+   * Of the rows of an input in the last batch: how far they were behind the newest row, and how far
+   * they might have been, in milliseconds.
+   */
+  def lateness(input: InputOutline, at: Int): Option[(TimeHistogram, Option[Long])] =
+    summed(_.lateness(at)).map(_.fromZero -> delay(input))
+
+  /** Of the matches in the last batch: the time of the right row minus that of the left one. */
+  def distances: Option[TimeHistogram] = summed(_.distances)
+
+  private def summed(of: RowObserver.Observed => TimeHistogram): Option[TimeHistogram] = {
+    val all = new TimeHistogram
+    exec.reports.observed.map(of).foreach(all.add)
+    Option.when(all.total > 0)(all)
+  }
+
+  /** Since the run began. */
+  def observed: ObservedRows = binding.observedRows(outline.ordinal)
+
+  /** Of an interval join: the distances that its condition allows, in milliseconds. */
+  lazy val allowed: Option[Allowed] = outline.inputs match {
+    case Seq(left, right) if outline.kind == "interval_join" =>
+      def postpone(of: InputOutline, other: InputOutline): Option[Long] = for {
+        key <- other.timeColumns.headOption
+        limit <- of.limits.find(limit => limit.time == 0 && limit.until.forall(_.key == key))
+      } yield Math.floorDiv(limit.until.map(_.postpone).max, 1000L)
+      Some(Allowed(postpone(right, left).map(-_), postpone(left, right)))
+    case _ => None
+  }
+
+  /** The first event-time columns of both inputs, as users write them. */
+  def pairOfColumns: Option[(String, String)] = outline.inputs match {
+    case Seq(left, right) =>
+      for (l <- left.timeColumns.headOption; r <- right.timeColumns.headOption)
+        yield (outline.columns(l), outline.columns(r))
+    case _ => None
+  }
+}
+
+/**
+ * Distances of matches that a condition allows, in milliseconds; none where it has no bound.
+ */
+final private[streamjoin] case class Allowed(lowest: Option[Long], highest: Option[Long]) {
+  def includes(distance: Long): Boolean = lowest.forall(distance >= _) && highest.forall(distance <= _)
+}

@@ -1,0 +1,97 @@
+package org.apache.spark.sql.streamjoin.observe.read
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The options of `format("streamjoin")` for the state in a checkpoint. */
+final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, session: SparkSession) {
+  import StateOptions._
+
+  private def text(name: String): Option[String] =
+    Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
+
+  private def number(name: String, least: Long): Option[Long] = text(name).map { value =>
+    value.toLongOption
+      .filter(_ >= least)
+      .getOrElse(throw refused(name, value, s"a whole number from $least on"))
+  }
+
+  lazy val checkpoint: LookedAt = new LookedAt(
+    session,
+    text(Checkpoint).fold {
+      val query = text(Query).get
+      QueriesByName
+        .checkpoint(session, query)
+        .getOrElse(
+          throw refused(Query, query, s"the id or the name of a query; ${QueriesByName.known(session)}")
+        )
+    }(new Path(_))
+  )
+
+  /** The operator whose rows are read; none to list the operators. */
+  lazy val operator: Option[OperatorOutline] = {
+    val chosen = number(Operator, 1).map(number => checkpoint.operator(number.toInt))
+    if (chosen.isEmpty) Seq(Side, Batch).foreach { name =>
+      text(name).foreach(value => throw refused(name, value, s"option(\"$Operator\", 1) besides"))
+    }
+    chosen
+  }
+
+  /** The inputs whose rows are read, and their numbers in the state. */
+  lazy val inputs: Seq[(InputOutline, Int)] = {
+    val all = operator.toSeq.flatMap(_.inputs.zipWithIndex)
+    text(Side).fold(all) { side =>
+      val chosen = all.filter(_._1.side.exists(_.equalsIgnoreCase(side)))
+      if (chosen.isEmpty)
+        throw refused(
+          Side,
+          side,
+          all.flatMap(_._1.side) match {
+            case Seq() => "nothing: the operator keeps the rows of one input"
+            case sides => sides.mkString(" or ")
+          }
+        )
+      chosen
+    }
+  }
+
+  /** Whether times and dates are text, those in the rows too. */
+  lazy val timesAreText: Boolean = text(Times).exists { asked =>
+    if (!asked.equalsIgnoreCase(Text)) throw refused(Times, asked, s"$Text, or is left out")
+    true
+  }
+
+  lazy val batch: Long = {
+    val known = checkpoint.batches
+    number(Batch, 0).fold(known.last) { asked =>
+      if (!known.contains(asked))
+        throw refused(
+          Batch,
+          asked.toString,
+          s"a batch from ${known.head} to ${known.last}, whose state is kept"
+        )
+      asked
+    }
+  }
+}
+
+private[streamjoin] object StateOptions {
+  val Checkpoint = "checkpoint"
+  val Query = "query"
+  val Operator = "operator"
+  val Batch = "batch"
+  val Side = "side"
+  val Times = "times"
+  private val Text = "text"
+
+  /** Whether the state of a checkpoint is asked for, and not an arrangement. */
+  def areGiven(options: CaseInsensitiveStringMap): Boolean =
+    options.containsKey(Checkpoint) || options.containsKey(Query)
+
+  private def refused(option: String, value: String, wanted: String) =
+    StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
+}

@@ -1,0 +1,263 @@
+package org.apache.spark.sql.streamjoin.observe.read
+
+import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
+import org.apache.spark.sql.functions.{column => _, _}
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, JsonValues, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
+
+/**
+ * What has become of the rows that satisfy a condition: waiting in an input's state, gone from it,
+ * or dropped as late. It reads the state after each of the last batches, and the late rows.
+ *
+ * @param condition
+ *   as SQL text, on the columns of an input
+ * @param batches
+ *   how many of the last batches it looks back
+ * @param running
+ *   the query, if it runs
+ */
+final private[streamjoin] class Why(
+    at: LookedAt,
+    condition: String,
+    batches: Int,
+    running: Option[StreamingQuery]
+) {
+  import Why._
+
+  private val looked: Seq[Long] = at.batches.takeRight(batches)
+  private val last = looked.last
+
+  /** @throws org.apache.spark.sql.AnalysisException if no input has the columns of the condition */
+  def answer: DataFrame = {
+    val inputs = for {
+      operator <- at.operators
+      input <- operator.inputs if has(input)
+    } yield operator -> input
+    if (inputs.isEmpty) throw unknownColumns
+    val found = inputs
+      .map { case (operator, input) => kept(operator, input).union(late(operator, input)) }
+      .reduce(_ union _)
+    found.union(nothing.join(found.agg(count(lit(1)).as("found")).where("found = 0"), lit(true), "left_semi"))
+  }
+
+  private def rowsOf(of: InputOutline): DataFrame =
+    at.session
+      .createDataFrame(java.util.Collections.emptyList[org.apache.spark.sql.Row](), of.columns)
+      .as(of.name)
+
+  private def has(input: InputOutline): Boolean =
+    try {
+      rowsOf(input).where(condition): Unit
+      true
+    } catch {
+      case missing: AnalysisException if missing.getCondition.startsWith("UNRESOLVED_COLUMN") => false
+    }
+
+  private def unknownColumns = StreamJoinErrors.analysis(
+    "STREAMJOIN_TABLE_FUNCTION",
+    "call" -> Function.name,
+    "problem" -> s"takes a condition on the columns of one input, and none has those of: $condition",
+    "example" -> Function.example,
+    "where" -> at.operators
+      .flatMap(operator =>
+        operator.inputs.map(input => s"${operator.ordinal + 1} ${input.name}(${input.columns.toDDL})")
+      )
+      .mkString("The inputs, by operator: ", "; ", ".")
+  )
+
+  /** The state of an input after a batch, the columns of its rows beside what is kept with them. */
+  private def stateAfter(batch: Long, operator: OperatorOutline, input: InputOutline): DataFrame = {
+    val options = Map(
+      StateOptions.Checkpoint -> at.root.toString,
+      StateOptions.Operator -> (operator.ordinal + 1).toString,
+      StateOptions.Batch -> batch.toString
+    ) ++ input.side.map(StateOptions.Side -> _)
+    val row = input.side.getOrElse("row")
+    at.session.read
+      .format("streamjoin")
+      .options(options)
+      .load()
+      .select(
+        col(s"$row.*"),
+        col(row).as(Row),
+        struct(lit(batch).as("batch"), col("matched"), col("leaves_by"), col("leaves_after"), col("kept_as"))
+          .as(Kept)
+      )
+      .as(input.name)
+  }
+
+  private def kept(operator: OperatorOutline, input: InputOutline): DataFrame = {
+    def of(field: String): Column = col(s"$Kept.$field")
+    val rows = looked
+      .map(stateAfter(_, operator, input).where(condition).select(Row, Kept))
+      .reduce(_ union _)
+      .groupBy(to_json(column(JsonValues.of(expression(col(Row)), input.columns)), Json).as("row"))
+      .agg(
+        max(of("batch")).as("seen"),
+        min(of("batch")).as("first"),
+        min(when(of("matched"), of("batch"))).as("matched_in"),
+        max_by(of("leaves_by"), of("batch")).as("leaves_by"),
+        max_by(of("leaves_after"), of("batch")).as("leaves_after"),
+        max_by(of("kept_as"), of("batch")).as("kept_as")
+      )
+    val isThere = col("seen") === last
+    val isByKey = col("leaves_by").isNull
+    rows.select(
+      lit(operator.ordinal + 1).as("operator"),
+      lit(input.side.orNull).cast("string").as("side"),
+      lit(input.name).as("input"),
+      col("row"),
+      when(isThere, lit(if (input.recordsMatches) "waiting" else "kept")).otherwise("left").as("outcome"),
+      when(isThere, lit(last)).otherwise(col("seen") + 1).as("batch"),
+      when(
+        isThere && isByKey,
+        concat(lit("It is the "), col("kept_as"), lit(", which stays until the next one of its key."))
+      ).when(
+        isThere,
+        concat(lit(s"It is in state after batch $last. "), matches(input), awaited(operator))
+      ).otherwise(
+        concat(
+          lit("It was in state until batch "),
+          col("seen"),
+          lit(" and left it in the next one: "),
+          leaving(operator, input)
+        )
+      ).as("why")
+    )
+  }
+
+  private def matches(input: InputOutline): Column =
+    if (!input.recordsMatches) lit("")
+    else
+      when(col("matched_in").isNull, lit("It has had no match. "))
+        .when(
+          col("matched_in") === looked.head,
+          concat(lit("It had a match in batch "), col("matched_in"), lit(" or before. "))
+        )
+        .otherwise(concat(lit("It had its first match in batch "), col("matched_in"), lit(". ")))
+
+  /** Which watermark has to reach what, where it is now, and who holds it. */
+  private def awaited(operator: OperatorOutline): Column = {
+    val now = operator.columns.zip(at.watermarks(operator, last)).map { case (column, watermark) =>
+      val held = heldBy(operator, column).fold("")(input => s"; $input decides it")
+      s"$column" -> watermark.fold(s"none yet$held")(micros => s"${EventTimeText.of(micros)}$held")
+    }
+    val byColumn = map(
+      now.distinctBy(_._1).flatMap { case (column, text) => Seq(lit(column), lit(text)) }: _*
+    )
+    concat(
+      lit("It leaves once the watermark of "),
+      col("leaves_by"),
+      lit(" is later than "),
+      EventTimeText.of(col("leaves_after")),
+      lit(" (now "),
+      element_at(byColumn, col("leaves_by")),
+      lit(").")
+    )
+  }
+
+  private lazy val figures: Seq[OperatorFigures] = running.flatMap(QueryFigures.of).toSeq.flatMap(_.all)
+
+  private def heldBy(operator: OperatorOutline, column: String): Option[String] = for {
+    now <- figures.find(_.outline.ordinal == operator.ordinal)
+    key <- Some(operator.columns.indexOf(column)).filter(_ >= 0)
+    input <- now.heldBy(key)
+  } yield input
+
+  private def leaving(operator: OperatorOutline, input: InputOutline): Column = operator.kind match {
+    case "interval_join" if input.recordsMatches =>
+      when(col("matched_in").isNull, lit("it came out without a match, or with a first match in that batch."))
+        .otherwise(
+          concat(lit("it had a match in batch "), col("matched_in"), lit(" or before, and expired."))
+        )
+    case "interval_join" =>
+      lit(
+        "it expired, or came out with its match if it may have one only. Its pairs came out with the later row of each."
+      )
+    case "rowtime_order" => lit("it came out.")
+    case "temporal_join" if input.side.contains("left") => lit("it came out, with its match or without.")
+    case "temporal_join" => lit("no row to come can join it, or it has become the newest of its key.")
+    case _ => lit("it came out with its match, or expired.")
+  }
+
+  private def late(operator: OperatorOutline, input: InputOutline): DataFrame =
+    LateRowsOfQuery.kept(at.session, at.root) match {
+      case None => none
+      case Some(rows) =>
+        rows
+          .where(col("join") === operator.ordinal + 1)
+          .where(input.side.fold(lit(true))(side => col("side") === side))
+          .select(
+            from_json(col("row"), JsonValues.typeOf(input.columns), Json).as(Row),
+            struct(col("batch"), col("column"), col("watermark"), col("row")).as(Kept)
+          )
+          .select(col(s"$Row.*"), col(Kept))
+          .as(input.name)
+          .where(condition)
+          .select(
+            lit(operator.ordinal + 1),
+            lit(input.side.orNull).cast("string"),
+            lit(input.name),
+            col(s"$Kept.row"),
+            lit("late"),
+            col(s"$Kept.batch"),
+            concat(
+              lit("It came too late: in batch "),
+              col(s"$Kept.batch"),
+              lit(" the watermark of "),
+              col(s"$Kept.column"),
+              lit(" was "),
+              EventTimeText.of(col(s"$Kept.watermark")),
+              when(
+                col(s"$Kept.watermark") > current_timestamp() + expr("INTERVAL 1 HOUR"),
+                lit(
+                  ", which is in the future. A row has moved it: sj.explain_analyze(query) says what to write."
+                )
+              ).otherwise(lit(". A longer delay in withWatermark keeps such rows."))
+            )
+          )
+    }
+
+  private def none: DataFrame = nothing.where(lit(false))
+
+  private def nothing: DataFrame = {
+    val keptLate = LateRowsOfQuery.kept(at.session, at.root).isDefined
+    val lateWords =
+      if (keptLate) "nor among the late rows"
+      else "and late rows are not kept (spark.streamjoin.lateRows=keep tells those)"
+    at.session
+      .range(1)
+      .select(
+        lit(null).cast("int").as("operator"),
+        lit(null).cast("string").as("side"),
+        lit(null).cast("string").as("input"),
+        lit(null).cast("string").as("row"),
+        lit("not seen").as("outcome"),
+        lit(last).as("batch"),
+        lit(
+          s"It is not in the state after the batches ${looked.head} to $last, $lateWords. It has not come, a filter " +
+            "below the join took it, it could have no match (a null in a key or a time), or it came out and left at once " +
+            "or before."
+        ).as("why")
+      )
+  }
+}
+
+private[streamjoin] object Why {
+  val Function: TableFunction =
+    TableFunction("sj_why", "SELECT * FROM sj_why('the id or the name of a query', 'id = 42')")
+
+  /** How many batches it looks back by default. */
+  val Batches = 10
+
+  private val Row = "__row"
+  private val Kept = "__kept"
+
+  private val Json = {
+    val options = new java.util.HashMap[String, String]
+    options.put("ignoreNullFields", "false")
+    options
+  }
+}

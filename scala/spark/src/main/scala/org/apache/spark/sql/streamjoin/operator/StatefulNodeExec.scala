@@ -1,0 +1,229 @@
+package org.apache.spark.sql.streamjoin.operator
+
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
+import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.checkpoint.OperatorOutline
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
+import org.apache.spark.sql.streamjoin.state.SegmentStore
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
+
+import streamjoin.core.Watermark
+
+/**
+ * What all our stateful operators share: the binding to a batch, the watermarks that they receive
+ * and emit, one state store per partition, and their progress.
+ *
+ * Watermark keys number the event-time columns of the inputs, from the first input to the last.
+ *
+ * Its tasks get a [[StatefulTasks]] and a spec, never the operator with the plan below.
+ */
+private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStoreWriter {
+
+  /** Spark's stateful operators above receive the smallest of these. */
+  protected def outputWatermarksForSpark: Seq[ColumnWatermark]
+
+  final override def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
+    outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
+
+  /**
+   * By watermark key, in microseconds: a batch with these watermarks evicts rows with a lower time.
+   */
+  protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long]
+
+  /**
+   * The number of partitions that the operator starts with.
+   *
+   * @param set
+   *   the number that is set
+   */
+  protected def firstPartitions(set: Int): Int
+
+  /** How many tasks can run at once. */
+  final protected def tasksAtOnce: Int =
+    FirstPartitions.atOnce(sparkContext.conf, sparkContext.defaultParallelism)
+
+  /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
+  protected def progressFigures: Seq[(String, Long)]
+
+  /** Names and descriptions of its metrics, in addition to those of the state. */
+  protected def ownMetrics: Seq[(String, String)]
+
+  /** The sides whose rows it keeps; none of the two if it keeps those of its only input. */
+  protected def keptSides: Seq[Option[String]] = Seq(None)
+
+  protected def rowCounts: RowCounts
+
+  /** Lines for EXPLAIN. */
+  protected def words: Seq[String]
+
+  final override lazy val outline: OperatorOutline = makeOutline
+
+  protected def makeOutline: OperatorOutline
+
+  // Partitions and watermarks.
+
+  override val stateInfo: Option[StatefulOperatorStateInfo] =
+    binding.map(batch => batch.stateInfo(ordinal, batch.partitions(ordinal, firstPartitions)))
+
+  final def numPartitions: Int =
+    stateInfo.map(_.numPartitions).getOrElse(firstPartitions(StreamJoinConf.partitions()))
+
+  /**
+   * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its
+   * own watermark, even after it was idle.
+   */
+  final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
+
+  /**
+   * By watermark key, in microseconds: the watermarks by which this batch evicts, after its rows.
+   */
+  final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
+
+  /**
+   * For tasks that observe their rows: of each input, the newest time of its first event-time
+   * column that the late rows' watermark comes from.
+   *
+   * @param columns
+   *   the watermark key of each input's first event-time column
+   */
+  final protected[streamjoin] def observed(columns: Seq[Option[Int]]): Option[Seq[Option[Long]]] =
+    binding.filter(_ => StreamJoinConf.observesRows).map { batch =>
+      columns.map(_.flatMap(key => watermarks(key).newest(batch.newestJudging.get)))
+    }
+
+  private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+    binding.fold(watermarks.map(_ => Watermark.Undefined)) { batch =>
+      val values = of(batch)
+      watermarks.map(_.value(values))
+    }
+
+  /** Spark passes its own watermark, which is coarser than what the operator knows. */
+  override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
+    binding.map { batch =>
+      val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
+      math.max(microsToMillis(outputWatermarksForSpark.map(_.value(values)).min), 0L)
+    }
+
+  /**
+   * Runs another batch only if the watermarks have advanced far enough to evict a row, or an input
+   * that holds others back has become idle.
+   */
+  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
+    val values = batch.next.values(sparkWatermarkMs)
+    val limits = evictionLimits(values)
+    reports.lowest.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
+  }
+
+  final override val reports: TaskReports = {
+    val accumulator = new TaskReports
+    sparkContext.register(accumulator)
+    accumulator
+  }
+
+  // State stores.
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = {
+    val schema = StateStoreColFamilySchema(
+      StateStore.DEFAULT_COL_FAMILY_NAME,
+      0,
+      SegmentStore.KeySchema,
+      0,
+      SegmentStore.ValueSchema
+    )
+    List(
+      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
+        getStateInfo,
+        hadoopConf,
+        List(schema),
+        session.sessionState,
+        stateSchemaVersion
+      )
+    )
+  }
+
+  /** What goes to the tasks in place of the operator. */
+  final protected def tasksOfBatch: StatefulTasks = new StatefulTasks(
+    new StateStores(getStateInfo, conf),
+    metrics,
+    new InstanceMetrics(this),
+    Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
+    reports,
+    watermarks.size,
+    rowCounts
+  )
+
+  // Tasks.
+
+  final override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    (ownMetrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+
+  /** Zips two inputs by task; each task runs where its state store is. */
+  final protected def zipped(left: RDD[InternalRow], right: RDD[InternalRow])(
+      run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] = left.stateStoreAwareZipPartitions(
+    right,
+    getStateInfo,
+    stateStoreNames,
+    session.sessionState.streamingQueryManager.stateStoreCoordinator
+  )(run)
+
+  /** The same with one input. */
+  final protected def placed(rows: RDD[InternalRow])(
+      run: (Int, Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] = new PlacedRDD(
+    rows,
+    getStateInfo,
+    session.sessionState.streamingQueryManager.stateStoreCoordinator,
+    sparkContext.clean(run)
+  )
+
+  // EXPLAIN and progress.
+
+  final override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
+
+  final override def verboseStringWithOperatorId(): String =
+    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
+
+  override def getProgress(): StateOperatorProgress = {
+    // Spark asks for the progress once a batch is over (`ProgressReporter.finishTrigger`).
+    binding.foreach(_.endBatch())
+    val progress = super.getProgress()
+    progress.customMetrics.put(StatefulNodeExec.Number, ordinal + 1L)
+    progress.customMetrics.put(StatefulNodeExec.RowsOut, longMetric("numOutputRows").value)
+    keptSides.zipWithIndex.foreach { case (side, at) =>
+      progress.customMetrics.put(StatefulNodeExec.rowsIn(side), reports.sum(_.in(at)))
+      progress.customMetrics.put(StatefulNodeExec.bytesInState(side), reports.sum(_.bytes(at)))
+    }
+    for ((name, figure) <- progressFigures) progress.customMetrics.put(name, figure)
+    progress
+  }
+}
+
+private[streamjoin] object StatefulNodeExec {
+
+  /** In the progress: number of the operator in the query, from 1. */
+  val Number = "join"
+
+  /** In the progress: rows that were emitted. */
+  val RowsOut = "rowsOut"
+
+  /** In the progress: rows that came from an input, by side if it has two. */
+  def rowsIn(side: Option[String]): String = side.fold("rowsIn")(_ + "RowsIn")
+
+  /** In the progress: bytes of the rows in state, as Spark has them. */
+  def bytesInState(side: Option[String]): String = side.fold("bytesInState")(_ + "BytesInState")
+}

@@ -1,0 +1,174 @@
+package org.apache.spark.sql.streamjoin.operator
+
+import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
+import org.apache.spark.sql.streamjoin.observe.collect.{TaskReport, TaskReports}
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
+import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState}
+import org.apache.spark.util.{CollectionAccumulator, CompletionIterator}
+
+import streamjoin.core.Side
+
+/**
+ * What the tasks of a stateful operator need of it. It goes to them in place of the operator, which
+ * has the whole plan below: to read that would take a task longer than its rows, where there are
+ * many tasks.
+ *
+ * @param instanceMetrics
+ *   metrics of single state stores
+ * @param checkpointInfos
+ *   where state stores have checkpoint ids, what tells the driver the new ones
+ * @param watermarks
+ *   number of watermark keys
+ * @param counts
+ *   counts the rows of a committed state
+ */
+final private[streamjoin] class StatefulTasks(
+    stores: StateStores,
+    metrics: Map[String, SQLMetric],
+    instanceMetrics: InstanceMetrics,
+    checkpointInfos: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
+    reports: TaskReports,
+    watermarks: Int,
+    counts: RowCounts
+) extends Serializable {
+
+  @transient lazy val taskMetrics: TaskMetrics = new TaskMetrics(metrics)
+
+  /** A side that the task of another partition keeps, at the version that the batch starts from. */
+  def replicated(
+      side: Side,
+      cap: Long,
+      keeper: Int,
+      hadoopConf: Configuration
+  ): JoinState.ReplicatedSide =
+    JoinState.ReplicatedSide(side, cap, stores.read(keeper, hadoopConf))
+
+  /**
+   * The output of a task. Once it is consumed, the state is committed.
+   *
+   * @param replicated
+   *   a side that another task keeps
+   */
+  def run(
+      spec: StateSpec,
+      partition: Int,
+      hadoopConf: Configuration,
+      replicated: Option[JoinState.ReplicatedSide] = None
+  )(
+      makeTask: (JoinState, Option[LateRowsWriter]) => BufferingTask
+  ): Iterator[InternalRow] = {
+    val begun = System.nanoTime()
+    val store = stores.open(partition, hadoopConf)
+    val state = new JoinState(
+      store,
+      spec.layouts,
+      spec.bucketWidths,
+      spec.limits.indexMemory,
+      IndexCache.take[JoinIndex](stores.id(partition)),
+      replicated,
+      ExecutorMemory.limit(spec.limits.executorIndexMemory)
+    )
+    TaskContext.get().addTaskCompletionListener[Unit] { task =>
+      if (task.isFailed() || task.isInterrupted()) state.close()
+      else state.leaveOff().foreach(IndexCache.put(stores.id(partition), _))
+    }
+    metrics(StateMetric.LoadTimeMs) += millisSince(begun)
+
+    val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
+    TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
+
+    val updating = System.nanoTime()
+    val task = makeTask(state, lateRows)
+    val numOutputRows = metrics("numOutputRows")
+    val output = task.output.map { row =>
+      numOutputRows += 1
+      row
+    }
+    CompletionIterator[InternalRow, Iterator[InternalRow]](
+      output, {
+        task.finish()
+        metrics("allUpdatesTimeMs") += millisSince(updating)
+        // Before the state: a committed state has its late rows.
+        lateRows.foreach(_.commit())
+        val report = TaskReport.empty(watermarks)
+        task.cameIn.copyToArray(report.in)
+        report.out = numOutputRows.value
+        report.observed = task.observed
+        commit(store, partition, state, report)
+        report.millis = millisSince(begun)
+        reports.add(partition -> report)
+      }
+    )
+  }
+
+  private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
+
+  private def commit(store: StateStore, partition: Int, state: JoinState, report: TaskReport): Unit = {
+    val begun = System.nanoTime()
+    state.commit()
+    metrics("commitTimeMs") += millisSince(begun)
+    counts.count(state, report, metrics)
+    val size = state.size
+    report.indexBytes = size.index
+    metrics(StateMetric.IndexBytes) += size.index
+    metrics(StateMetric.SegmentBytes) += size.stored
+    metrics(StateMetric.Segments) += size.segments
+    metrics(StateMetric.SegmentsOnDisk) += size.unloaded
+    reportStore(store, size.index)
+    // Last: from here on, another task may own the index.
+    IndexCache.put(stores.id(partition), state.handOver())
+  }
+
+  /**
+   * Reports a committed store, as `StateStoreWriter.setStoreMetrics` does.
+   *
+   * @param indexBytes
+   *   memory of the task's index, in addition to that of the store
+   */
+  private def reportStore(store: StateStore, indexBytes: Long): Unit = {
+    val storeMetrics = store.metrics
+    metrics("stateMemory") += storeMetrics.memoryUsedBytes + indexBytes
+    storeMetrics.customMetrics.foreach { case (metric, value) => metrics(metric.name) += value }
+    instanceMetrics.set(storeMetrics.instanceMetrics)
+    metrics("numStateStoreInstances") += 1
+    checkpointInfos.foreach { infos =>
+      val info = store.getStateStoreCheckpointInfo()
+      infos.add(
+        StatefulOpStateStoreCheckpointInfo(
+          info.partitionId,
+          info.batchVersion,
+          info.stateStoreCkptId.map(Array(_)),
+          info.baseStateStoreCkptId.map(Array(_))
+        )
+      )
+    }
+  }
+}
+
+/** Counts the rows of a committed state. */
+private[streamjoin] trait RowCounts extends Serializable {
+  def count(state: JoinState, report: TaskReport, metrics: Map[String, SQLMetric]): Unit
+}
+
+/** Metrics of a [[JoinState]] in the query progress. */
+private[streamjoin] object StateMetric {
+  val LoadTimeMs = "loadTimeMs"
+  val IndexBytes = "indexBytes"
+  val SegmentBytes = "segmentBytes"
+  val Segments = "segments"
+  val SegmentsOnDisk = "segmentsOnDisk"
+
+  val all: Seq[(String, String)] = Seq(
+    LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
+    IndexBytes -> "bytes of the index in memory",
+    SegmentBytes -> "bytes of the segments in the state store",
+    Segments -> "segments in state",
+    SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
+  )
+}

@@ -1,0 +1,294 @@
+package org.apache.spark.sql.streamjoin.checkpoint
+
+import java.io.File
+import java.nio.file.{Files, Path}
+
+import org.scalatest.Assertion
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
+import org.apache.spark.sql.{AnalysisException, DataFrame}
+
+/**
+ * A query resumes from the checkpoint of another, or is refused with an error class and leaves the
+ * checkpoint unchanged.
+ */
+class CheckpointSuite extends AnyFunSuite with CheckpointTest {
+  import JoinTest._
+
+  /** `start()` refuses the successor and leaves the checkpoint unchanged. */
+  private def refused(old: Job, query: Streams => DataFrame): AnalysisException = {
+    val before = listing(old)
+    val next = old.successor(query)
+    val error = intercept[AnalysisException] {
+      try next.start()
+      finally next.stop()
+    }
+    assert(listing(old) == before)
+    assert(error.getSqlState == "55000")
+    error
+  }
+
+  /** The query resumes where it was: no row is lost or emitted twice. */
+  private def goesOn(old: Job): Unit = {
+    old.start()
+    try {
+      assert(old.feed(d("a", "10:30", 4)) == Seq("1 4"))
+      // W(d) = 15:00 evicts orders before 14:00.
+      assert(old.feed(o("x", "15:00", 5), d("x", "15:00", 6)) == Seq("2 -", "5 6"))
+    } finally old.stop(): Unit
+  }
+
+  test("the checkpoint of Spark's own join is refused") {
+    val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
+    val error = refused(old, picked())
+    assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
+    assert(error.getMessage.contains("spark.streamjoin.enabled=false"))
+    assert(error.getMessage.contains(old.checkpoint))
+    withConf("spark.streamjoin.enabled" -> "false")(goesOn(old))
+  }
+
+  test("the checkpoint of Spark's own join is refused even before its first commit") {
+    val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
+    Files.delete(Path.of(old.checkpoint, "commits", "0"))
+    assert(refused(old, picked()).getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
+  }
+
+  test("our checkpoint is refused if the join is left to Spark") {
+    val old = begun()
+    withConf("spark.streamjoin.enabled" -> "false") {
+      val error = refused(old, picked())
+      assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_STREAMJOIN")
+      assert(error.getMessage.contains("spark.streamjoin.enabled=false"))
+    }
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      val error = refused(old, picked("inner", "o.id = d.id"))
+      assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_STREAMJOIN")
+    }
+    goesOn(old)
+  }
+
+  private val changes = Seq[(String, String, Streams => DataFrame)](
+    ("another bound", "condition", picked(condition = s"$Hourly AND d.t <= o.t + INTERVAL 59 MINUTES")),
+    ("a tighter bound", "condition", picked(condition = Hourly.replace("1 HOUR", "30 MINUTES"))),
+    ("another conjunct", "condition", picked(condition = s"$Hourly AND o.v < d.v")),
+    ("another key", "equality", picked(condition = Hourly.replace("o.id = d.id", "o.v = d.v"))),
+    ("one more key", "equality", picked(condition = s"$Hourly AND o.v = d.v")),
+    ("an inner join", "join_type", picked("inner")),
+    ("a full outer join", "join_type", picked("full_outer")),
+    ("a semi join", "join_type", streams => hourly("left_semi")(streams).selectExpr("v AS a", "v AS b"))
+  )
+
+  for ((name, what, query) <- changes) test(s"restarting with $name is refused") {
+    val old = begun()
+    val error = refused(old, query)
+    assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
+    assert(error.getMessageParameters.get("what") == what)
+    assert(error.getMessageParameters.get("was") != error.getMessageParameters.get("is"))
+    goesOn(old)
+  }
+
+  private val Zone = "spark.sql.session.timeZone"
+
+  private def since(literal: String) = picked(condition = s"$Hourly AND greatest(o.t, d.t) > $literal")
+
+  test("in another session time zone, the same timestamp text is accepted") {
+    val texts = Seq("TIMESTAMP '2024-06-01 02:00:00'", "'2024-06-01 02:00:00'", "DATE '2024-06-01'")
+    // A text with a zone is the same instant everywhere.
+    for (literal <- texts :+ "TIMESTAMP '2024-06-01 02:00:00Z'") {
+      val old = begun(since(literal))
+      withConf(Zone -> "America/New_York")(running(old)(_.settle()))
+      withConf(Zone -> "Asia/Kolkata")(running(old)(_.settle()))
+      goesOn(old)
+    }
+  }
+
+  test("in another session time zone, another timestamp text is refused") {
+    val old = begun(since("TIMESTAMP '2024-06-01 02:00:00'"))
+    val others = Seq("TIMESTAMP '2024-06-01 02:00:01'", "TIMESTAMP '2024-06-01 03:00:00'")
+    for (literal <- others; zone <- Seq("America/New_York", "Europe/Berlin", "UTC"))
+      withConf(Zone -> zone) {
+        assert(refused(old, since(literal)).getMessageParameters.get("what") == "condition")
+      }
+    withConf(Zone -> "America/New_York") {
+      assert(refused(old, picked()).getMessageParameters.get("what") == "condition")
+    }
+    goesOn(old)
+  }
+
+  test("a timestamp text that a time zone skips or repeats can be restarted") {
+    val times = Seq("2024-03-31 02:30:00" -> "Europe/Berlin", "2023-10-29 02:30:00" -> "Europe/Berlin")
+    for ((time, zone) <- times; (before, after) <- Seq("UTC" -> zone, zone -> "UTC")) {
+      val old = withConf(Zone -> before)(begun(since(s"TIMESTAMP '$time'")))
+      withConf(Zone -> after)(goesOn(old))
+    }
+  }
+
+  private val chained: Streams => DataFrame = streams => {
+    val upper = streams.raw("e").withWatermark("t", "0 seconds").as("e")
+    val lower = hourly("inner")(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
+    lower.join(upper, expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR")).selectExpr("a", "b")
+  }
+
+  test("adding or removing a second join is refused") {
+    val old = begun(picked("inner"))
+    assert(refused(old, chained).getMessageParameters.get("what") == "number_of_operators")
+    val two = begun(chained)
+    val error = refused(two, picked("inner"))
+    assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
+    assert(error.getMessageParameters.get("what") == "number_of_operators")
+  }
+
+  test("a query may change as long as its first batch is not committed") {
+    for (changed <- Seq(picked("inner"), picked(condition = s"$Hourly AND o.v <> d.v"))) {
+      val old = begun()
+      new File(s"${old.checkpoint}/commits").listFiles().foreach(_.delete())
+      val next = old.successor(changed)
+      try {
+        next.start()
+        assert(next.feed(d("a", "10:30", 4)).contains("1 4"))
+        next.restart()
+        assert(next.feed(d("a", "10:40", 5)) == Seq("1 5"))
+      } finally next.stop()
+    }
+  }
+
+  test("with another spark.sql.shuffle.partitions, the number of the checkpoint is kept") {
+    val old = begun()
+    for (partitions <- Seq("3", "1")) withConf("spark.sql.shuffle.partitions" -> partitions) {
+      running(old) { job =>
+        job.feed(d("c", s"10:2$partitions", 9))
+        assert(job.joins.head.getStateInfo.numPartitions == 2)
+      }
+    }
+    withConf("spark.sql.shuffle.partitions" -> "5")(goesOn(old))
+  }
+
+  test("with spark.streamjoin.partitions, a new query has that number, and its checkpoint keeps it") {
+    val old = withConf("spark.streamjoin.partitions" -> "3")(begun())
+    for (partitions <- Seq("1", "2")) withConf("spark.streamjoin.partitions" -> partitions) {
+      running(old) { job =>
+        job.feed(d("c", s"10:2$partitions", 9))
+        assert(job.joins.head.getStateInfo.numPartitions == 3)
+      }
+    }
+    goesOn(old)
+  }
+
+  test("adding a join to a query without one is refused") {
+    val old = job(streams => streams.raw("o").union(streams.raw("d")).selectExpr("v AS a", "v AS b")).start()
+    old.feed(begin: _*)
+    old.stop()
+    val error = refused(old, picked())
+    assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
+    assert(error.getMessageParameters.get("what") == "number_of_operators")
+  }
+
+  test("aliases, output columns and watermark delays may change") {
+    val old = begun()
+    val others = Seq[Streams => DataFrame](
+      // Other aliases.
+      streams =>
+        streams
+          .raw("o")
+          .withWatermark("t", "0 seconds")
+          .as("x")
+          .join(
+            streams.raw("d").withWatermark("t", "0 seconds").as("y"),
+            expr("x.id = y.id AND y.t BETWEEN x.t AND x.t + INTERVAL 1 HOUR"),
+            "left_outer"
+          )
+          .selectExpr("x.v AS a", "y.v AS b"),
+      // Another output.
+      streams => picked()(streams).selectExpr("a", "b + 0 AS b"),
+      // Other watermark delays.
+      streams =>
+        streams
+          .marked("o", "1 minute")
+          .join(streams.marked("d", "2 minutes"), expr(Hourly), "left_outer")
+          .selectExpr("o.v AS a", "d.v AS b")
+    )
+    val jobs = others.scanLeft(old)(_.successor(_)).tail
+    jobs.foreach(next => running(next)(_.settle()))
+    goesOn(old)
+  }
+
+  test("another event-time column is refused with its own error") {
+    val old = begun()
+    val next = old.successor { streams =>
+      val marked = streams.raw("o").withColumnRenamed("t", "s").withWatermark("s", "0 seconds")
+      marked
+        .withColumnRenamed("s", "t")
+        .as("o")
+        .join(streams.marked("d"), expr(Hourly), "left_outer")
+        .selectExpr("o.v AS a", "d.v AS b")
+    }
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_WATERMARK_KEYS_CHANGED"))
+    // The old query completes the batch that was planned.
+    running(next.successor(picked())) { job =>
+      assert(job.settle() == Seq("1 4"))
+      // W(d) = 15:00 evicts orders before 14:00.
+      assert(job.feed(o("x", "15:00", 5), d("x", "15:00", 6)) == Seq("2 -", "5 6"))
+    }
+  }
+
+  private val Times =
+    Seq("now()", "current_timestamp()", "CAST(current_date() AS TIMESTAMP)", "localtimestamp()")
+      .map(now => (now, s"o.t < $now", s"greatest(o.t, d.t) < $now")) :+
+      ("current_time()", "hour(current_time()) > -o.v", "hour(current_time()) > -greatest(o.v, d.v)")
+
+  for ((now, ofLeft, ofBoth) <- Times)
+    test(s"a join with $now in its condition can be restarted") {
+      withConf("spark.sql.timeType.enabled" -> "true") {
+        goesOn(begun(picked(condition = s"$Hourly AND $ofLeft")))
+        val on = picked("inner", s"$Hourly AND $ofBoth")
+        val where: Streams => DataFrame =
+          streams => hourly("inner")(streams).where(ofBoth).selectExpr("o.v AS a", "d.v AS b")
+        for (query <- Seq(on, where))
+          running(begun(query))(job => assert(job.feed(d("a", "10:30", 4)) == Seq("1 4")))
+      }
+    }
+
+  test("an equality that depends on the time of the batch is not used as a key") {
+    // Buffered rows would keep the key of the day on which they came.
+    for (today <- Seq("current_date()", "CAST(now() AS DATE)")) {
+      val equality = s"date_add($today, o.v - o.v) = date_add($today, d.v - d.v)"
+      def checked(condition: String, keys: Int, out: Seq[String]): Assertion = {
+        val begun = this.begun(picked("inner", s"$condition AND $equality"))
+        running(begun) { job =>
+          assert(job.feed(d("a", "10:30", 4)) == out)
+          assert(job.joins.head.leftKeys.size == keys)
+        }
+      }
+      checked(Hourly, 1, Seq("1 4"))
+      checked(Hourly.replace("o.id = d.id AND ", ""), 0, Seq("1 4", "2 4"))
+    }
+  }
+
+  test("a join whose condition makes Spark add a column can be restarted") {
+    goesOn(begun(picked(condition = s"$Hourly AND o.v + 1 BETWEEN -10 - d.v AND d.v + 10")))
+  }
+
+  test("a query that has one of Spark's joins too can be restarted") {
+    withConf("spark.streamjoin.unbounded" -> "spark") {
+      val between = "o.id = d.id AND d.t - INTERVAL 1 SECOND BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+      running(job { streams =>
+        val ours = hourly(condition = between)(streams).selectExpr("o.v AS a", "d.v AS b").as("f")
+        ours.join(streams.raw("e"), expr("f.a = v")).selectExpr("a", "b", "id")
+      }) { job =>
+        job.feed(o("a", "10:00", 1), "e" -> row("x", "10:00", 1))
+        job.restart()
+        assert(job.feed(d("a", "10:30", 2)) == Seq("1 2 x"))
+        job.restart()
+        assert(job.feed(d("a", "10:40", 3)) == Seq("1 3 x"))
+      }
+    }
+  }
+}

@@ -1,0 +1,139 @@
+package org.apache.spark.sql.streamjoin.observe.read
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.{AnalysisException, Row}
+
+import streamjoin.StreamJoin
+
+/** What has become of a row: each answer once, of a query that runs and of its checkpoint. */
+class WhySuite extends AnyFunSuite with JoinTest {
+  import JoinTest._
+
+  private def why(of: String, condition: String): Seq[Row] = spark
+    .sql(s"SELECT input, outcome, batch, why, row FROM sj_why('$of', \"$condition\")")
+    .collect()
+    .toSeq
+    .sortBy(_.getString(0))
+
+  private def outcomes(rows: Seq[Row]): Seq[String] = rows.map(row => row.toSeq.take(2).mkString(" "))
+
+  test("waiting, matched, left, late and not seen") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      running(job(hourly("left_outer"))) { job =>
+        job.feed(o("a", "10:00", 1), o("b", "10:10", 2), d("x", "10:20", 0))
+        job.feed(d("a", "10:30", 3), o("y", "10:30", 0))
+        val matched = job.seen.last.id
+        val id = job.streaming.id.toString
+
+        val waiting = why(id, "id = 'b'")
+        assert(outcomes(waiting) == Seq("o waiting"))
+        assert(
+          waiting.head.getString(3) ==
+            s"It is in state after batch $matched. It has had no match. It leaves once the watermark of d.t is later " +
+            "than 2024-06-01T11:10:00Z (now 2024-06-01T10:30:00Z; d decides it)."
+        )
+        val both = why(id, "id = 'a'")
+        assert(outcomes(both) == Seq("d kept", "o waiting"))
+        assert(
+          both.head
+            .getString(3)
+            .contains("later than 2024-06-01T10:30:00Z (now 2024-06-01T10:30:00Z; o")
+        )
+        assert(both(1).getString(3).contains(s"It had its first match in batch "))
+
+        job.feed(o("late", "09:00", 7))
+        val late = why(id, "o.id = 'late'")
+        assert(outcomes(late) == Seq("o late"))
+        assert(late.head.getString(3).contains("the watermark of t was 2024-06-01T10:30:00Z"))
+
+        assert(job.feed(d("z", "12:00"), o("z", "12:00")).contains("b 10:10 2 - - -"))
+        val left = why(id, "id = 'b'")
+        assert(outcomes(left) == Seq("o left"))
+        assert(left.head.getString(3).contains("it came out without a match"))
+
+        val none = why(id, "id = 'nobody'")
+        assert(none.map(_.getString(1)) == Seq("not seen"))
+        assert(none.head.getString(3).contains("nor among the late rows"))
+        job.stop()
+        assert(outcomes(why(job.checkpoint, "id = 'b'")) == Seq("o left"))
+      }
+    }
+  }
+
+  test("text with quotes, backslashes and other scripts, however the parser reads literals") {
+    val names = Seq("it's", "a\\'b", s"$${spark.app.name}", "配達 'Привет' \\\\ 🚚")
+    running(job(hourly("left_outer"))) { job =>
+      job.feed(names.map(o(_, "10:00", 1)): _*)
+      for (escaped <- Seq("false", "true"); name <- names)
+        withConf("spark.sql.parser.escapedStringLiterals" -> escaped) {
+          // The session reads the literals of a condition as its setting says.
+          val text = if (escaped == "true") name else name.replace("\\", "\\\\")
+          val own = if (name.contains("$")) "id LIKE '%{spark.app.name}'" else s"id = \"$text\""
+          val found = StreamJoin.why(job.streaming, own, 1).collect()
+          assert(found.map(_.getAs[String]("outcome")).toSeq == Seq("waiting"), s"$escaped $own")
+        }
+    }
+  }
+
+  test("late, since a row from the future has moved the watermark") {
+    withConf("spark.streamjoin.lateRows" -> "keep") {
+      running(job(hourly())) { job =>
+        job.feed(o("x", "10:00", 0), d("x", "10:00", 0))
+        job.feed(o("a", "2999-01-01T00:00", 1))
+        job.feed(o("b", "10:00", 2))
+        val late = why(job.streaming.id.toString, "id = 'b'")
+        assert(outcomes(late) == Seq("o late"))
+        assert(late.head.getString(3).contains("which is in the future. A row has moved it"))
+        assert(!late.head.getString(3).contains("longer delay"))
+      }
+    }
+  }
+
+  test("a condition on columns that no input has is refused with those that there are") {
+    running(job(hourly())) { job =>
+      job.feed(o("a", "10:00", 1))
+      val refused = intercept[AnalysisException](why(job.streaming.id.toString, "name = 'a'")).getMessage
+      assert(refused.contains("1 o(id STRING,t TIMESTAMP,v INT)"))
+      assert(
+        intercept[AnalysisException](why("nobody", "id = 'a'")).getMessage.contains("finds no query nobody")
+      )
+      val none = why(job.streaming.id.toString, "id = 'nobody'")
+      assert(none.head.getString(3).contains("late rows are not kept"))
+    }
+  }
+
+  test("rows with geometries: late ones are kept, and why answers") {
+    withConf("spark.streamjoin.lateRows" -> "keep", "spark.sql.geospatial.enabled" -> "true") {
+      val point = "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040')"
+      val query = (streams: Streams) =>
+        streams
+          .marked("o")
+          .selectExpr(
+            "id",
+            "t",
+            "v",
+            s"CASE WHEN v > 0 THEN $point END AS g",
+            s"array(struct($point AS h)) AS many"
+          )
+          .as("o")
+          .join(streams.marked("d"), expr(Hourly), "left_outer")
+          .selectExpr("o.v", "hex(st_asbinary(o.g))", "st_srid(o.many[0].h)")
+      running(job(query)) { job =>
+        job.feed(o("a", "10:00", 1), o("x", "10:30", 0), d("x", "10:30", 0))
+        job.feed(o("y", "10:30", 0), d("y", "10:30", 0))
+        job.feed(o("late", "09:00", 7))
+        val wkb = "AQEAAAAAAAAAAADwPwAAAAAAAABA"
+        val id = job.streaming.id.toString
+        val waiting = why(id, "id = 'x' AND o.v = 0 AND g IS NULL")
+        assert(outcomes(waiting) == Seq("o waiting"))
+        assert(waiting.head.getString(4).contains(s""""g":null,"many":[{"h":"$wkb"}]"""), waiting)
+        val late = why(id, "id = 'late' AND g IS NOT NULL")
+        assert(outcomes(late) == Seq("o late"))
+        assert(late.head.getString(4).contains(s""""g":"$wkb","many":[{"h":"$wkb"}]"""), late)
+      }
+    }
+  }
+}

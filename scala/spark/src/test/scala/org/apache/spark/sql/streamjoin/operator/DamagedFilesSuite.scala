@@ -1,0 +1,67 @@
+package org.apache.spark.sql.streamjoin.operator
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
+
+/** Damaged or missing checkpoint files are refused with an error class, and nothing is written. */
+class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
+  import JoinTest._
+
+  private def damage(job: Job, file: String, content: String): Unit = {
+    val path = Path.of(job.checkpoint, file)
+    assert(Files.exists(path), s"no $path")
+    Files.writeString(path, content)
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+  }
+
+  for (
+    (file, rows) <- Seq(
+      ("keyed-watermarks/0", false),
+      ("keyed-watermarks/1", true),
+      ("stream-joins/0", true)
+    );
+    content <- Seq("", "no JSON", "{}", "[]", """{"version":99}""") ++
+      // The format before the first release.
+      Seq("""{"version":1,"the join type":"inner"}""").filter(_ => file.startsWith("stream-joins"))
+  ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it is refused") {
+    val old = begun()
+    // It was written before the batch, so the rows of the batch depend on it.
+    damage(old, file, content)
+    val next = old.successor(picked())
+    val before = listing(old)
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed((if (rows) Seq(d("a", "10:30", 4)) else Nil): _*)
+        if (!rows) next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
+    assert(SparkTest.messages(error).mkString.contains(file.takeWhile(_ != '/')))
+    val changed = (listing(old).toSet -- before.toSet).map(_._1)
+    assert(changed.forall(path => path.startsWith("offsets") || path.startsWith("sources")), s"$changed")
+  }
+
+  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"a missing $file is refused") {
+    val old = begun()
+    val path = Path.of(old.checkpoint, file)
+    Files.delete(path)
+    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
+    val next = old.successor(picked())
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
+    assert(
+      SparkTest.messages(error).exists(message => message.contains(file) && message.contains("it is missing"))
+    )
+    assert(!Files.exists(path))
+    assert(next.seen.isEmpty)
+  }
+}
