@@ -34,13 +34,14 @@ final case class SparkLine(name: String, version: String, fromMaven: Boolean) {
   /** What is built for one line does not replace what is built for another. */
   def folder(target: File): File = target / s"spark-$name"
 
-  /** Folders of sources for this line: `scala-spark-4.1`, or a range of lines, `scala-spark-4.1-4.2`. */
+  /**
+   * Folders of sources for this line: `scala-spark-4.1` is for one line, `scala-spark-4.1-4.2` from
+   * one to another, `scala-spark-4.2+` from one on, so that a newer line needs no new name.
+   */
   def sources(directory: File): Seq[File] = IO.listFiles(directory).toSeq.filter { folder =>
     folder.getName match {
-      case Sources(first, last) =>
-        val lines = Seq(first, Option(last).getOrElse(first)).map(numbers)
-        Ordering[(Int, Int)].lteq(lines.head, numbers(name)) && Ordering[(Int, Int)]
-          .lteq(numbers(name), lines.last)
+      case From(first) => isInOrder(first, name)
+      case Range(first, last) => isInOrder(first, name) && isInOrder(name, Option(last).getOrElse(first))
       case _ => false
     }
   }
@@ -48,7 +49,8 @@ final case class SparkLine(name: String, version: String, fromMaven: Boolean) {
 
 object SparkLine {
   lazy val Default: String = rows.find(_.lift(4).contains("default")).map(_.head).get
-  private val Sources = """scala-spark-(\d+\.\d+)(?:-(\d+\.\d+))?""".r
+  private val From = """scala-spark-(\d+\.\d+)\+""".r
+  private val Range = """scala-spark-(\d+\.\d+)(?:-(\d+\.\d+))?""".r
 
   /**
    * What `make test-line` runs on a line beside the default one, and what that needs: the tests of
@@ -73,6 +75,9 @@ object SparkLine {
     all
       .find(_.name == name)
       .getOrElse(sys.error(s"-Dspark=$name; the lines are ${all.map(_.name).mkString(", ")}"))
+
+  private def isInOrder(first: String, last: String): Boolean =
+    Ordering[(Int, Int)].lteq(numbers(first), numbers(last))
 
   private def numbers(line: String): (Int, Int) = {
     val Array(major, minor) = line.split('.').map(_.toInt)
