@@ -3,9 +3,9 @@ package streamjoin
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.StreamJoinExtensions
 import org.apache.spark.sql.streamjoin.base.{BuiltJar, TextArgument}
-import org.apache.spark.sql.streamjoin.observe.read.LateRowsOfQuery
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
+import org.apache.spark.sql.streamjoin.observe.read.LateRowsOfQuery
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**

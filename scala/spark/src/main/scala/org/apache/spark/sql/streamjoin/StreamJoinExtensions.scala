@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.streamjoin.front.sql.StreamJoinParser
 import org.apache.spark.sql.streamjoin.rules.batch.{
   PushFilters,
   ReadOneVersion,
@@ -9,7 +10,6 @@ import org.apache.spark.sql.streamjoin.rules.batch.{
 }
 import org.apache.spark.sql.streamjoin.rules.query._
 import org.apache.spark.sql.streamjoin.rules.start._
-import org.apache.spark.sql.streamjoin.front.sql.StreamJoinParser
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**

@@ -1,8 +1,5 @@
 package org.apache.spark.sql.streamjoin.batch
 
-import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
-import org.apache.spark.sql.streamjoin.laterows.LateRows
-import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
 import java.util.{Collections, WeakHashMap}
@@ -28,7 +25,9 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.OutlineLog
+import org.apache.spark.sql.streamjoin.checkpoint.{OperatorLog, OutlineLog}
+import org.apache.spark.sql.streamjoin.laterows.LateRows
+import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.streamjoin.batch
 
-import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
 import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
 
 /** A stateful operator as its batch and those who report on the batch see it. */

@@ -1,9 +1,9 @@
 package org.apache.spark.sql.streamjoin.operator
 
-import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.operator.explain.{JoinNames, WatermarkExplain}
 
 import streamjoin.core.Side

@@ -5,8 +5,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
-import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
 import org.apache.spark.sql.streamjoin.batch.PlannedBatch
+import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
 import org.apache.spark.sql.streamjoin.joins.delta.{DeltaDescription, DeltaJoin}
 import org.apache.spark.sql.streamjoin.joins.table.{LookUpDescription, TableJoin, TableRematch}
 

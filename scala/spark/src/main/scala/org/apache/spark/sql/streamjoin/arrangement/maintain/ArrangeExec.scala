@@ -21,8 +21,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   Restored
 }
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec, RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.batch.PlannedBatch
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 
 import streamjoin.core.{Operation, Side}
 

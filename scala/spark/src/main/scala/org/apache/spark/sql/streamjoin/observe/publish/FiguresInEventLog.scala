@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.observe.publish
 
-import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import java.util.UUID
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -8,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import org.apache.spark.sql.streamjoin.observe.publish.page.{FiguresTab, RecentBatches}
 import org.apache.spark.status.KVUtils.KVIndexParam
 import org.apache.spark.status.{AppHistoryServerPlugin, ElementTrackingStore, KVUtils}

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.observe.publish
 
-import org.apache.spark.sql.streamjoin.observe.read.{FiguresHistory, FiguresJson}
 import java.util.UUID
 
 import scala.collection.concurrent.TrieMap
@@ -14,7 +13,12 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.streamjoin.base.{QueryOwner, RunningQuery, SessionListeners, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.observe.read.{QueryFigures, StoppedQueries}
+import org.apache.spark.sql.streamjoin.observe.read.{
+  FiguresHistory,
+  FiguresJson,
+  QueryFigures,
+  StoppedQueries
+}
 
 /**
  * Passes the figures of each batch on to those who show or keep them. What fails here is logged,

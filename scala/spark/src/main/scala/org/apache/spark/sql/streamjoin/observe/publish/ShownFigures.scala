@@ -1,9 +1,9 @@
 package org.apache.spark.sql.streamjoin.observe.publish
 
-import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import java.util.UUID
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import org.apache.spark.sql.streamjoin.observe.publish.page.FiguresTab
 
 /** Shows the figures of a query's batches in Spark's web page, and writes them to its event log. */

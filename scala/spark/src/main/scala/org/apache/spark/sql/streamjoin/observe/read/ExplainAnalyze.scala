@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.observe.read
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, TableFunction}
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
+import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.types._
 
 /**

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.observe.read
 import java.time.Instant
 
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
+import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 
 import streamjoin.core.Side
 

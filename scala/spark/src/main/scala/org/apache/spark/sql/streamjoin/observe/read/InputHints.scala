@@ -2,8 +2,8 @@ package org.apache.spark.sql.streamjoin.observe.read
 
 import java.time.Instant
 
-import org.apache.spark.sql.streamjoin.observe.collect.RowPath
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
+import org.apache.spark.sql.streamjoin.observe.collect.RowPath
 
 /**
  * Why an input has no rows at an operator, or rows with times that are of no use: where they were

@@ -1,12 +1,12 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
-import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
-import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinConf, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The rows that the joins of a query have dropped as late, as a table or as a stream. */

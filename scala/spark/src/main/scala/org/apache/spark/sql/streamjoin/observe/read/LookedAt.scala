@@ -11,9 +11,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, Offset
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{NextOffsets, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.checkpoint.{OperatorOutline, OutlineLog}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog, OperatorOutline, OutlineLog}
 import org.apache.spark.sql.streamjoin.operator.StateStores
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
-import org.apache.spark.sql.streamjoin.observe.collect.KeySample
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
+import org.apache.spark.sql.streamjoin.observe.collect.KeySample
 import org.apache.spark.sql.streamjoin.time.DurationText
 
 /**

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.streamjoin.base.EventTimeText
-import org.apache.spark.sql.streamjoin.operator.StateStores
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.operator.StateStores
 import org.apache.spark.sql.streamjoin.state.{KeptRow, KeptRows}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String

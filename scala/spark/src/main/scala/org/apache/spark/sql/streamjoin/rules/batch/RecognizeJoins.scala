@@ -16,8 +16,8 @@ import org.apache.spark.sql.streamjoin.analysis.{
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.plans.RejectedOperator
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.time.BatchTime
 
 /**

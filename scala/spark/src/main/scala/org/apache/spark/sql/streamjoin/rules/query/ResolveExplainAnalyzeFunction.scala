@@ -12,8 +12,12 @@ import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrange
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, TextArgument}
-import org.apache.spark.sql.streamjoin.observe.read.QueriesByName
-import org.apache.spark.sql.streamjoin.observe.read.{ExplainAnalyze, QueryFigures, StoppedQueries}
+import org.apache.spark.sql.streamjoin.observe.read.{
+  ExplainAnalyze,
+  QueriesByName,
+  QueryFigures,
+  StoppedQueries
+}
 import org.apache.spark.sql.types.BooleanType
 import org.apache.spark.sql.{Row, SparkSession}
 

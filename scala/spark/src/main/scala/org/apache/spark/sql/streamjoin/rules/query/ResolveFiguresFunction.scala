@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.base.TextArgument
-import org.apache.spark.sql.streamjoin.observe.read.QueriesByName
 import org.apache.spark.sql.streamjoin.observe.publish.RecentFigures
+import org.apache.spark.sql.streamjoin.observe.read.QueriesByName
 import org.apache.spark.sql.{Row, SparkSession}
 
 /**

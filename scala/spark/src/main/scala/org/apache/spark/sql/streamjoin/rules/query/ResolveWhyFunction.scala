@@ -8,8 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.base.TextArgument
-import org.apache.spark.sql.streamjoin.observe.read.QueriesByName
-import org.apache.spark.sql.streamjoin.observe.read.{LookedAt, Why}
+import org.apache.spark.sql.streamjoin.observe.read.{LookedAt, QueriesByName, Why}
 import org.apache.spark.sql.types.IntegerType
 
 /**

@@ -16,10 +16,10 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, DescriptionLog, OperatorLog}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
+import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, DescriptionLog, OperatorLog}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
 
 /**
  * Rejects a query whose joins differ from those in its checkpoint; it reads the checkpoint and

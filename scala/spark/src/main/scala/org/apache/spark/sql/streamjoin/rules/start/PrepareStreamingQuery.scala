@@ -15,9 +15,9 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkLineage
 }
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 import org.apache.spark.sql.streamjoin.plans.{PendingOperator, StatefulNode, UncheckedStreamJoin}
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.watermark.{DropPunctuation, IdleAfter}
 
 /**

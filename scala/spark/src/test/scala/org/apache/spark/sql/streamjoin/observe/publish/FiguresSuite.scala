@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.observe.publish
 
-import org.apache.spark.sql.streamjoin.observe.read.{FiguresHistory, HistoryFile}
 import java.nio.file.{Files, Path}
 
 import scala.jdk.CollectionConverters._
@@ -15,6 +14,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.observe.publish.page.BatchSeries
+import org.apache.spark.sql.streamjoin.observe.read.{FiguresHistory, HistoryFile}
 
 /** The figures of each batch: in this driver, and in the files of the history. */
 class FiguresSuite extends AnyFunSuite with JoinTest {

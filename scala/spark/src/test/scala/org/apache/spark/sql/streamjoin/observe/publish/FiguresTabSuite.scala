@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.observe.publish
 
-import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
@@ -10,6 +9,7 @@ import org.scalatest.time.SpanSugar._
 
 import org.apache.spark.deploy.history.TestHistoryServer
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import org.apache.spark.util.JsonProtocol
 
 /** The tab in the page of a driver and of a history server, read over HTTP; the event log. */
