@@ -5,8 +5,8 @@ import os
 import platform
 from pathlib import Path
 
-from streamjoin import _packaged_jar
-from streamjoin._version import __version__
+from streamjoin._packaging.jars import jar_path
+from streamjoin._packaging.version import __version__
 
 
 def machine() -> dict[str, str]:
@@ -21,7 +21,7 @@ def machine() -> dict[str, str]:
 
 def project() -> dict[str, str]:
     """Return the version of the project, and that of the jar, which may have been built of anything."""
-    digest = hashlib.sha256(_packaged_jar.jar_path().read_bytes()).hexdigest()
+    digest = hashlib.sha256(jar_path().read_bytes()).hexdigest()
     return {"streamjoin": f"{__version__}, jar {digest[:8]}"}
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pyspark.sql import SparkSession
 
 import streamjoin as sj
-from streamjoin._packaged_jar import jar_path
+from streamjoin._packaging.jars import jar_path
 
 ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": (

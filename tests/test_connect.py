@@ -14,7 +14,7 @@ import pytest
 from conftest import LONG, ROOT, Run, run
 from ports import free_port
 
-from streamjoin._packaged_jar import jar_path
+from streamjoin._packaging.jars import jar_path
 
 JOBS = ROOT / "tests" / "jobs"
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin._durations import microseconds
+from streamjoin._arguments.durations import microseconds
 
 # within -------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from browser import document, needs_browser
 from conftest import ROOT
 from made_figures import made
 
-from streamjoin._report_page import embedded, script
+from streamjoin.monitoring._report_page import embedded, script
 
 WIDTHS = (800, 1400, 2000)
 BOUNDS = (1000, 3_600_000, 30 * 24 * 3_600_000)

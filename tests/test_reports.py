@@ -18,11 +18,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
-from streamjoin import _live, _places
-from streamjoin._figures import of_lines, of_place
-from streamjoin._live_table import as_text, sparkline
-from streamjoin._report_page import _hints, page
-from streamjoin._series import Gathered, Series
+from streamjoin.monitoring import _live, _places
+from streamjoin.monitoring._figures import of_lines, of_place
+from streamjoin.monitoring._live_table import as_text, sparkline
+from streamjoin.monitoring._report_page import _hints, page
+from streamjoin.monitoring._series import Gathered, Series
 
 Figures = dict[str, Any]
 NAME = "</script><script>alert('o\")</script>"

@@ -16,9 +16,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import streamjoin as sj
-from streamjoin import _jvm, _packaged_jar
-from streamjoin._packaged_jar import Built, check_built, check_line, jar_path, line_in_name, version_in_name
-from streamjoin._spark_settings import merged
+from streamjoin._packaging import jars as packaged
+from streamjoin._packaging.jars import Built, check_built, check_line, jar_path, line_in_name, version_in_name
+from streamjoin._spark import driver
+from streamjoin._spark.settings import merged
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
@@ -223,7 +224,7 @@ def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
 
 
 def test_what_the_jar_says_of_itself() -> None:
-    assert _packaged_jar.built(jar_path()) == Built(sj.__version__, LINES[LINE].version)
+    assert packaged.built(jar_path()) == Built(sj.__version__, LINES[LINE].version)
     assert version_in_name(str(jar_path())) == sj.__version__
     assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
     assert version_in_name("/x/org.example_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
@@ -248,7 +249,7 @@ def test_a_given_jar_of_another_version(python: Run) -> None:
 def test_a_running_session_with_another_version_of_the_jar(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_packaged_jar, "__version__", "99.0")
+    monkeypatch.setattr(packaged, "__version__", "99.0")
     refused("STREAMJOIN_JAR_VERSION", "one that `python -m streamjoin jar` prints", lambda: sj.check(spark))
 
 
@@ -257,7 +258,7 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
         def version(self) -> str:
             raise Py4JError("Method version([]) does not exist")
 
-    monkeypatch.setattr(_jvm, "entry", lambda *_: Old())
+    monkeypatch.setattr(driver, "entry", lambda *_: Old())
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
     rate = spark.readStream.format("rate").load()
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
@@ -276,7 +277,7 @@ def test_a_given_jar_for_another_spark_line(python: Run) -> None:
 
 
 def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_packaged_jar, "_FOLDER", tmp_path)
+    monkeypatch.setattr(packaged, "_FOLDER", tmp_path)
     jars = {line: tmp_path / f"streamjoin-spark{line}_2.13-1.0.jar" for line in ["4.9", "4.10", LINE]}
     for jar in jars.values():
         jar.touch()
@@ -293,7 +294,7 @@ def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_packaged_jar, "_FOLDER", tmp_path)
+    monkeypatch.setattr(packaged, "_FOLDER", tmp_path)
     refused("STREAMJOIN_JAR_MISSING", "make jar", jar_path)
 
 
@@ -320,8 +321,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert run([*module, "jar", "--spark", LINE]) == f"{jar_path(LINE)}\n"
     assert "STREAMJOIN_SPARK_VERSION" in run([*module, "jar", "--spark", "4.0"], expect=1)
     assert run([*module, "version"]) == f"{sj.__version__}\n"
-    no_jar = "from streamjoin import _packaged_jar, __main__ as m; import pathlib, sys; "
-    no_jar += f"_packaged_jar._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
+    no_jar = "from streamjoin._packaging import jars; from streamjoin import __main__ as m; import pathlib, sys; "
+    no_jar += f"jars._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
     assert "[STREAMJOIN_JAR_MISSING]" in run([sys.executable, "-c", no_jar], expect=1)
 
 

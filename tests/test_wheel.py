@@ -34,6 +34,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert f"streamjoin/jars/streamjoin-spark{LINE}_2.13-{sj.__version__}.jar" in jars
     assert "Requires-Dist: pyspark<4.4,>=4.1.0; extra == 'spark'" in metadata
     assert {"streamjoin/py.typed", "streamjoin/__init__.pyi", "streamjoin/joins/__init__.py"} <= names
+    assert {"streamjoin/monitoring/__init__.pyi", "streamjoin/monitoring/_report.html"} <= names
     assert f"Version: {(ROOT / 'VERSION').read_text().strip()}" in metadata
     needs = [line for line in metadata if line.startswith("Requires-Dist: ")]
     assert needs, "the extras are there"

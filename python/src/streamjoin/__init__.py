@@ -12,6 +12,6 @@ time, in ``versions`` of a table, and ``asof_join`` the row of another stream th
 ``impose_order``, ``with_bounds`` and ``idle_after`` say of a stream how far it is.
 """
 
-from streamjoin import _exports
+from streamjoin._packaging import exports
 
-__all__, __getattr__, __dir__ = _exports.of_stub(__name__)
+__all__, __getattr__, __dir__ = exports.of_stub(__name__)

@@ -1,7 +1,7 @@
 # What the package exports, each name once: __init__.py reads this list, and so do type checkers
 # and editors.
 
-from streamjoin._version import __version__ as __version__
+from streamjoin._packaging.version import __version__ as __version__
 from streamjoin.arrangements import Arrangement as Arrangement
 from streamjoin.arrangements import Reader as Reader
 from streamjoin.arrangements import Versions as Versions

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from streamjoin._packaged_jar import jar_path
-from streamjoin._version import __version__
+from streamjoin._packaging.jars import jar_path
+from streamjoin._packaging.version import __version__
 from streamjoin.errors import StreamJoinError
 
 
@@ -33,9 +33,9 @@ def main() -> int:
             print(__version__)
         else:
             # Only these two need more than the standard library; neither needs PySpark.
-            from streamjoin import _shell
+            from streamjoin.monitoring import _command_line
 
-            getattr(_shell, arguments.command)(arguments)
+            getattr(_command_line, arguments.command)(arguments)
     except StreamJoinError as error:
         print(error, file=sys.stderr)
         return 1

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from streamjoin._arguments import batch_limits, expect_frames, placeholder, wrong_argument
-from streamjoin._calls import ask, check_session, invoke, literal
-from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
-from streamjoin._durations import Duration, spark_interval
-from streamjoin._words import size
+from streamjoin._arguments.checks import batch_limits, expect_frames, placeholder, wrong_argument
+from streamjoin._arguments.columns import ColumnOrName, Key, column_name, several_keys
+from streamjoin._arguments.durations import Duration, spark_interval
+from streamjoin._display.units import size
+from streamjoin._spark.calls import ask, check_session, invoke, literal
 
 
 class Versions(NamedTuple):

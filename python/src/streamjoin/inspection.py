@@ -5,10 +5,10 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._arguments import expect, wrong_argument
-from streamjoin._calls import ask, check_session, literal
-from streamjoin._notebook import shown
-from streamjoin._queries import session_of
+from streamjoin._arguments.checks import expect, wrong_argument
+from streamjoin._arguments.queries import session_of
+from streamjoin._display.notebook import shown
+from streamjoin._spark.calls import ask, check_session, literal
 
 
 def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:

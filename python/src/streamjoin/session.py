@@ -3,10 +3,10 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._arguments import expect, expect_frames
-from streamjoin._calls import EXTENSION, ask, check_session, invoke, is_connect
-from streamjoin._notebook import shown
-from streamjoin._queries import session_of
+from streamjoin._arguments.checks import expect, expect_frames
+from streamjoin._arguments.queries import session_of
+from streamjoin._display.notebook import shown
+from streamjoin._spark.calls import EXTENSION, ask, check_session, invoke, is_connect
 from streamjoin.errors import StreamJoinError
 
 
@@ -37,7 +37,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     expect(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
     _refuse_remote(builder)
     # What is imported here is not there in a pure Spark Connect client.
-    from streamjoin._configure import with_extension
+    from streamjoin._spark.configure import with_extension
 
     return with_extension(builder)
 

@@ -2,10 +2,10 @@
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments import expect_frames
-from streamjoin._calls import check_session, invoke
-from streamjoin._columns import ColumnOrName, parsed_name
-from streamjoin._durations import Duration, spark_interval
+from streamjoin._arguments.checks import expect_frames
+from streamjoin._arguments.columns import ColumnOrName, parsed_name
+from streamjoin._arguments.durations import Duration, spark_interval
+from streamjoin._spark.calls import check_session, invoke
 
 
 def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool = False) -> DataFrame:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from streamjoin._arguments import expect_frames, wrong_argument
-from streamjoin._calls import check_session
-from streamjoin._columns import ColumnOrName, Key, column_name, several_keys
+from streamjoin._arguments.checks import expect_frames, wrong_argument
+from streamjoin._arguments.columns import ColumnOrName, Key, column_name, several_keys
+from streamjoin._spark.calls import check_session
 from streamjoin.errors import StreamJoinError
 
 

@@ -1,7 +1,7 @@
 """The joins, a module for each."""
 
-from streamjoin._how import JoinType as JoinType
-from streamjoin._how import StreamJoinType as StreamJoinType
+from streamjoin._arguments.join_types import JoinType as JoinType
+from streamjoin._arguments.join_types import StreamJoinType as StreamJoinType
 from streamjoin.joins.asof import asof_join as asof_join
 from streamjoin.joins.delta import delta_join as delta_join
 from streamjoin.joins.interval import join as join

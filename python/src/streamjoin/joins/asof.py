@@ -4,11 +4,11 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from streamjoin._arguments import expect_frames, wrong_argument
-from streamjoin._calls import check_session, invoke
-from streamjoin._durations import Duration, spark_interval
-from streamjoin._how import StreamJoinType
-from streamjoin._on import On, join_on
+from streamjoin._arguments.checks import expect_frames, wrong_argument
+from streamjoin._arguments.durations import Duration, spark_interval
+from streamjoin._arguments.join_keys import On, join_on
+from streamjoin._arguments.join_types import StreamJoinType
+from streamjoin._spark.calls import check_session, invoke
 
 
 def asof_join(

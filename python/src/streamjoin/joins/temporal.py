@@ -4,12 +4,12 @@ from typing import NamedTuple, cast, final
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments import expect, expect_frames, placeholder, wrong_argument
-from streamjoin._calls import check_session, invoke
-from streamjoin._columns import ColumnOrName, Key, is_event_time, one_key, parseable, parsed_name
-from streamjoin._durations import Duration, spark_interval
-from streamjoin._how import StreamJoinType
-from streamjoin._on import On, join_on
+from streamjoin._arguments.checks import expect, expect_frames, placeholder, wrong_argument
+from streamjoin._arguments.columns import ColumnOrName, Key, is_event_time, one_key, parseable, parsed_name
+from streamjoin._arguments.durations import Duration, spark_interval
+from streamjoin._arguments.join_keys import On, join_on
+from streamjoin._arguments.join_types import StreamJoinType
+from streamjoin._spark.calls import check_session, invoke
 
 ROLE = "streamjoin.versions"
 """Metadata of a column whose name is not the one that was given: what it is."""

@@ -2,11 +2,11 @@
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments import expect_frames
-from streamjoin._calls import check_session, invoke
-from streamjoin._durations import Duration, length_of, spark_interval
-from streamjoin._how import JoinType
-from streamjoin._on import On, join_on
+from streamjoin._arguments.checks import expect_frames
+from streamjoin._arguments.durations import Duration, length_of, spark_interval
+from streamjoin._arguments.join_keys import On, join_on
+from streamjoin._arguments.join_types import JoinType
+from streamjoin._spark.calls import check_session, invoke
 from streamjoin.errors import StreamJoinError
 
 

@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
-from streamjoin import _live
-from streamjoin._figures import looking_at, of_place
-from streamjoin._live_table import as_text
-from streamjoin._packages import needed
-from streamjoin._report_page import write
+from streamjoin._packaging.optional import needed
+from streamjoin.monitoring import _live
+from streamjoin.monitoring._figures import looking_at, of_place
+from streamjoin.monitoring._live_table import as_text
+from streamjoin.monitoring._report_page import write
 
 
 def watch(arguments: argparse.Namespace) -> None:

@@ -7,10 +7,10 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from streamjoin import _packaged_jar
-from streamjoin._calls import EXTENSION
-from streamjoin._jvm import check_driver, entry
-from streamjoin._spark_settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
+from streamjoin._packaging.jars import Built, built, check_built, jar_path, line_in_name, version_in_name
+from streamjoin._spark.calls import EXTENSION
+from streamjoin._spark.driver import check_driver, entry
+from streamjoin._spark.settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
 from streamjoin.errors import StreamJoinError
 
 
@@ -21,15 +21,15 @@ def with_extension(builder: SparkSession.Builder) -> SparkSession.Builder:
         return builder
     outside = given()
     before = merged(builder._options.get(JARS), outside.get(JARS))
-    jar = next((each for each in before.split(",") if _packaged_jar.version_in_name(each)), None)
+    jar = next((each for each in before.split(",") if version_in_name(each)), None)
     if jar is None:
-        jar = str(_packaged_jar.jar_path())
-        found = _packaged_jar.built(_packaged_jar.jar_path())
+        jar = str(jar_path())
+        found = built(jar_path())
     else:
         # It may be on another machine or in an object store, so only its name tells what it is.
-        own_version = _packaged_jar.version_in_name(jar) or ""
-        found = _packaged_jar.Built(own_version, _packaged_jar.line_in_name(jar) or "")
-    _packaged_jar.check_built(found, pyspark.__version__)
+        own_version = version_in_name(jar) or ""
+        found = Built(own_version, line_in_name(jar) or "")
+    check_built(found, pyspark.__version__)
 
     jars = merged(before, jar)
     if jvm_runs():
@@ -60,7 +60,7 @@ def _check_running(context: SparkContext) -> None:
     session = SparkSession.getActiveSession()
     if session is None:
         jvm_entry = entry(context._jvm, context.version)
-        _packaged_jar.check_built(_packaged_jar.Built(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
+        check_built(Built(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
     else:
         check_driver(session)
 

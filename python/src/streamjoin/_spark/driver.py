@@ -12,9 +12,9 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streamjoin._calls import EXTENSION
-from streamjoin._packaged_jar import Built, check_built
-from streamjoin._version import __version__
+from streamjoin._packaging.jars import Built, check_built
+from streamjoin._packaging.version import __version__
+from streamjoin._spark.calls import EXTENSION
 from streamjoin.errors import StreamJoinError
 
 _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from streamjoin import _places
-from streamjoin._series import FULL, Batches, Gathered, of_line
+from streamjoin.monitoring import _places
+from streamjoin.monitoring._series import FULL, Batches, Gathered, of_line
 
 _NAME = re.compile(r"(\d{12,})-(\d+)-\d+\.jsonl")
 _ENDING = ".jsonl"

@@ -7,8 +7,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from streamjoin._arguments import wrong_argument
-from streamjoin._calls import invoke
+from streamjoin._arguments.checks import wrong_argument
+from streamjoin._spark.calls import invoke
 from streamjoin.errors import StreamJoinError
 
 ColumnOrName: TypeAlias = str | Column

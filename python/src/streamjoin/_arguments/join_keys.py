@@ -6,8 +6,8 @@ from typing import TypeAlias, cast
 
 from pyspark.sql import Column, DataFrame
 
-from streamjoin._columns import has_one
-from streamjoin._how import join_type
+from streamjoin._arguments.columns import has_one
+from streamjoin._arguments.join_types import join_type
 from streamjoin.errors import StreamJoinError
 
 On: TypeAlias = str | Column | Sequence[str] | Sequence[Column]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from streamjoin._packages import needed
+from streamjoin._packaging.optional import needed
 
 _EVENT = "org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures"
 

@@ -81,7 +81,7 @@ def settle() -> None:
 
     It waits for two seconds at most.
     """
-    from streamjoin._calls import is_connect
+    from streamjoin._spark.calls import is_connect
 
     session = _session()
     if session is not None and not is_connect(session):

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from streamjoin._packaged_jar import Built, check_line
+from streamjoin._packaging.jars import Built, check_line
 from streamjoin.errors import StreamJoinError
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
@@ -93,7 +93,7 @@ def literal(text: str) -> str:
 def check_session(spark: SparkSession) -> None:
     """Return if the session has the extension, of this version; raises as :func:`streamjoin.check` does."""
     if not is_connect(spark):
-        from streamjoin._jvm import check_driver
+        from streamjoin._spark.driver import check_driver
 
         check_driver(spark)
     elif spark not in _checked:

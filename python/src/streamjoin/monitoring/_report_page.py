@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from streamjoin import _packaged_jar
-from streamjoin._places import checkpoint_id, local
-from streamjoin._series import Batches, Figures, Series, first_batch, without_numbers
-from streamjoin._words import instant
+from streamjoin._display.units import instant
+from streamjoin._packaging.jars import all_jars, jar_path
+from streamjoin.monitoring._places import checkpoint_id, local
+from streamjoin.monitoring._series import Batches, Figures, Series, first_batch, without_numbers
 
 _SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histograms.js", "view.js", "streamjoin.js")
 """What draws the pictures, in the jar: there it is a part of Spark's page."""
@@ -92,8 +92,8 @@ def script() -> str:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
     # Any line of Spark will do, and no PySpark is needed. In a clone, some may be older.
-    jars = _packaged_jar.all_jars()
-    jar = max(jars.values(), key=lambda one: one.stat().st_mtime) if jars else _packaged_jar.jar_path()
+    jars = all_jars()
+    jar = max(jars.values(), key=lambda one: one.stat().st_mtime) if jars else jar_path()
     with ZipFile(jar) as archive:
         folder = "org/apache/spark/sql/streamjoin/observe/publish/page/static"
         return "\n".join(archive.read(f"{folder}/{name}").decode() for name in _SCRIPTS)

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamjoin._live_table import renderable
-from streamjoin._packages import needed
-from streamjoin._report_page import fragment
-from streamjoin._series import Batches
+from streamjoin._packaging.optional import needed
+from streamjoin.monitoring._live_table import renderable
+from streamjoin.monitoring._report_page import fragment
+from streamjoin.monitoring._series import Batches
 
 Read = Callable[[], Batches]
 WATCH = "streamjoin[watch]"

@@ -9,11 +9,11 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from streamjoin import _places
-from streamjoin._event_log import figures_of_log
-from streamjoin._history import History
-from streamjoin._places import no_figures
-from streamjoin._series import Batches, Figures, Gathered, of_line
+from streamjoin.monitoring import _places
+from streamjoin.monitoring._event_log import figures_of_log
+from streamjoin.monitoring._history import History
+from streamjoin.monitoring._places import no_figures
+from streamjoin.monitoring._series import Batches, Figures, Gathered, of_line
 
 Look = Callable[[], Batches]
 """Returns the figures as they are now, and reads what is new of them."""

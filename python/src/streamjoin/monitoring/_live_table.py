@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streamjoin._series import Batches, Figures
-from streamjoin._words import instant, length, size
+from streamjoin._display.units import instant, length, size
+from streamjoin.monitoring._series import Batches, Figures
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

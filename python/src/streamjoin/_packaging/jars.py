@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from streamjoin._version import __version__
+from streamjoin._packaging.version import __version__
 from streamjoin.errors import StreamJoinError
 
-_FOLDER = Path(__file__).parent / "jars"
+_FOLDER = Path(__file__).parents[1] / "jars"
 _NAME = re.compile(r"(?:^|[/\\_])streamjoin-spark(?P<line>\d+\.\d+)_2\.\d+-(?P<version>[^/\\]+)\.jar$")
 
 

@@ -7,17 +7,17 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin import _live, _places
-from streamjoin._arguments import wrong_argument
-from streamjoin._calls import ask, check_session
-from streamjoin._figures import Look, looking_at, of_lines
-from streamjoin._history import History
-from streamjoin._live_table import as_text
-from streamjoin._packages import needed
-from streamjoin._places import no_figures
-from streamjoin._queries import session_of
-from streamjoin._report_page import write
-from streamjoin._series import Batches, joined
+from streamjoin._arguments.checks import wrong_argument
+from streamjoin._arguments.queries import session_of
+from streamjoin._packaging.optional import needed
+from streamjoin._spark.calls import ask, check_session
+from streamjoin.monitoring import _live, _places
+from streamjoin.monitoring._figures import Look, looking_at, of_lines
+from streamjoin.monitoring._history import History
+from streamjoin.monitoring._live_table import as_text
+from streamjoin.monitoring._places import no_figures
+from streamjoin.monitoring._report_page import write
+from streamjoin.monitoring._series import Batches, joined
 
 
 def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:

@@ -1,0 +1,1 @@
+"""What functions take: columns, keys, durations, join types, queries."""

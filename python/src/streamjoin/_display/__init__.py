@@ -1,0 +1,1 @@
+"""How values are shown: DataFrames in a notebook, durations, times and bytes."""

@@ -1,0 +1,1 @@
+"""The way to Spark: sessions that are built, checked and called."""

@@ -1,0 +1,5 @@
+"""A query's batches as a report in one file, and live."""
+
+from streamjoin._packaging import exports
+
+__all__, __getattr__, __dir__ = exports.of_stub(__name__)
