@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from conftest import ROOT, run
 
 from streamjoin._packaging.jars import jar_path
-from streamjoin._spark.calls import EXTENSION
+from streamjoin._spark.extension import EXTENSION
 
 BIN = Path(sys.executable).parent
 # It starts `python3` and `spark-submit` by name.

@@ -13,7 +13,8 @@ from streamjoin._arguments.checks import batch_limits, expect_frames, placeholde
 from streamjoin._arguments.columns import ColumnOrName, Key, column_name, several_keys
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._display.units import size
-from streamjoin._spark.calls import ask, check_session, invoke, literal
+from streamjoin._spark.calls import ask, invoke, literal
+from streamjoin._spark.checks import check_session
 
 
 class Versions(NamedTuple):

@@ -8,7 +8,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjoin._arguments.checks import expect, wrong_argument
 from streamjoin._arguments.queries import session_of
 from streamjoin._display.notebook import shown
-from streamjoin._spark.calls import ask, check_session, literal
+from streamjoin._spark.calls import ask, literal
+from streamjoin._spark.checks import check_session
 
 
 def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:

@@ -6,7 +6,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjoin._arguments.checks import expect, expect_frames
 from streamjoin._arguments.queries import session_of
 from streamjoin._display.notebook import shown
-from streamjoin._spark.calls import EXTENSION, ask, check_session, invoke, is_connect
+from streamjoin._spark.calls import ask, invoke
+from streamjoin._spark.checks import check_session
+from streamjoin._spark.extension import EXTENSION, is_connect
 from streamjoin.errors import StreamJoinError
 
 

@@ -5,7 +5,8 @@ from pyspark.sql import DataFrame
 from streamjoin._arguments.checks import expect_frames
 from streamjoin._arguments.columns import ColumnOrName, parsed_name
 from streamjoin._arguments.durations import Duration, spark_interval
-from streamjoin._spark.calls import check_session, invoke
+from streamjoin._spark.calls import invoke
+from streamjoin._spark.checks import check_session
 
 
 def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool = False) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamjoin._arguments.checks import expect_frames, wrong_argument
 from streamjoin._arguments.columns import ColumnOrName, Key, column_name, several_keys
-from streamjoin._spark.calls import check_session
+from streamjoin._spark.checks import check_session
 from streamjoin.errors import StreamJoinError
 
 

@@ -4,7 +4,7 @@ import re
 
 from pyspark.sql import DataFrame
 
-from streamjoin._spark.calls import is_connect
+from streamjoin._spark.extension import is_connect
 from streamjoin.errors import StreamJoinError
 
 

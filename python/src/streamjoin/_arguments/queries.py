@@ -5,7 +5,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._spark.calls import is_connect
+from streamjoin._spark.extension import is_connect
 from streamjoin.errors import StreamJoinError
 
 

@@ -8,23 +8,12 @@ Spark looks for such a function. What has no DataFrame is a table function in SQ
 import json
 import re
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from streamjoin._packaging.jars import Built, check_line
+from streamjoin._spark.extension import EXTENSION, is_connect
 from streamjoin.errors import StreamJoinError
-
-EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
-
-_checked: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
-"""Sessions of Spark Connect whose servers have passed the checks: a server does not change while it has sessions."""
-
-
-def is_connect(value: object) -> bool:
-    """Tell whether a session, builder or DataFrame belongs to Spark Connect, without importing its client."""
-    return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(value).__mro__)
 
 
 def functions_of(df: DataFrame) -> Any:
@@ -88,16 +77,3 @@ def literal(text: str) -> str:
     first. Parameters do not: Spark writes them into the text with escapes, and other parsers drop them.
     """
     return f"'{text}'" if re.fullmatch(r"[A-Za-z0-9_ .,:/=<>()+*-]*", text) else f"X'{text.encode().hex().upper()}'"
-
-
-def check_session(spark: SparkSession) -> None:
-    """Return if the session has the extension, of this version; raises as :func:`streamjoin.check` does."""
-    if not is_connect(spark):
-        from streamjoin._spark.driver import check_driver
-
-        check_driver(spark)
-    elif spark not in _checked:
-        (row,) = ask(spark, "SELECT * FROM sj_version()").collect()
-        # A client and its server are upgraded apart.
-        check_line(Built(row.version, row.spark_version), spark.version)
-        _checked[spark] = True

@@ -8,8 +8,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streamjoin._packaging.jars import Built, built, check_built, jar_path, line_in_name, version_in_name
-from streamjoin._spark.calls import EXTENSION
 from streamjoin._spark.driver import check_driver, entry
+from streamjoin._spark.extension import EXTENSION
 from streamjoin._spark.settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
 from streamjoin.errors import StreamJoinError
 

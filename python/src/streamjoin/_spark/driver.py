@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from streamjoin._packaging.jars import Built, check_built
 from streamjoin._packaging.version import __version__
-from streamjoin._spark.calls import EXTENSION
+from streamjoin._spark.extension import EXTENSION
 from streamjoin.errors import StreamJoinError
 
 _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"

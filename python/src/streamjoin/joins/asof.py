@@ -8,7 +8,8 @@ from streamjoin._arguments.checks import expect_frames, wrong_argument
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._arguments.join_keys import On, join_on
 from streamjoin._arguments.join_types import StreamJoinType
-from streamjoin._spark.calls import check_session, invoke
+from streamjoin._spark.calls import invoke
+from streamjoin._spark.checks import check_session
 
 
 def asof_join(

@@ -11,7 +11,8 @@ from streamjoin._arguments.checks import batch_limits, wrong_argument
 from streamjoin._arguments.columns import ColumnOrName, is_same, quoted, spelled
 from streamjoin._arguments.join_keys import On, texts_or_columns
 from streamjoin._arguments.join_types import JoinType, join_type
-from streamjoin._spark.calls import check_session, functions_of, invoke
+from streamjoin._spark.calls import functions_of, invoke
+from streamjoin._spark.checks import check_session
 from streamjoin.arrangements import Arrangement, _path_of, _session_of
 from streamjoin.errors import StreamJoinError
 

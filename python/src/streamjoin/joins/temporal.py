@@ -9,7 +9,8 @@ from streamjoin._arguments.columns import ColumnOrName, Key, is_event_time, one_
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._arguments.join_keys import On, join_on
 from streamjoin._arguments.join_types import StreamJoinType
-from streamjoin._spark.calls import check_session, invoke
+from streamjoin._spark.calls import invoke
+from streamjoin._spark.checks import check_session
 
 ROLE = "streamjoin.versions"
 """Metadata of a column whose name is not the one that was given: what it is."""

@@ -6,7 +6,8 @@ from streamjoin._arguments.checks import expect_frames
 from streamjoin._arguments.durations import Duration, length_of, spark_interval
 from streamjoin._arguments.join_keys import On, join_on
 from streamjoin._arguments.join_types import JoinType
-from streamjoin._spark.calls import check_session, invoke
+from streamjoin._spark.calls import invoke
+from streamjoin._spark.checks import check_session
 from streamjoin.errors import StreamJoinError
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from streamjoin._spark.extension import is_connect
 from streamjoin.errors import StreamJoinError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
@@ -81,8 +82,6 @@ def settle() -> None:
 
     It waits for two seconds at most.
     """
-    from streamjoin._spark.calls import is_connect
-
     session = _session()
     if session is not None and not is_connect(session):
         from py4j.protocol import Py4JError

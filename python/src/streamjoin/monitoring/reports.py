@@ -10,7 +10,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjoin._arguments.checks import wrong_argument
 from streamjoin._arguments.queries import session_of
 from streamjoin._packaging.optional import needed
-from streamjoin._spark.calls import ask, check_session
+from streamjoin._spark.calls import ask
+from streamjoin._spark.checks import check_session
 from streamjoin.monitoring import _live, _places
 from streamjoin.monitoring._figures import Look, looking_at, of_lines
 from streamjoin.monitoring._history import History

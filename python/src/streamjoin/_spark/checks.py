@@ -1,0 +1,26 @@
+"""Whether a session has the extension, of this version: a classic one, or one of Spark Connect."""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+from streamjoin._packaging.jars import Built, check_line
+from streamjoin._spark.calls import ask
+from streamjoin._spark.extension import is_connect
+
+_checked: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
+"""Sessions of Spark Connect whose servers have passed the checks: a server does not change while it has sessions."""
+
+
+def check_session(spark: SparkSession) -> None:
+    """Return if the session has the extension, of this version; raises as :func:`streamjoin.check` does."""
+    if not is_connect(spark):
+        from streamjoin._spark.driver import check_driver  # py4j is not there in a pure Spark Connect client
+
+        check_driver(spark)
+    elif spark not in _checked:
+        (row,) = ask(spark, "SELECT * FROM sj_version()").collect()
+        # A client and its server are upgraded apart.
+        check_line(Built(row.version, row.spark_version), spark.version)
+        _checked[spark] = True
