@@ -23,8 +23,8 @@ from typing import Any
 
 from machine import machine, project
 
-from streamjoin.monitoring._figures import looking_at
-from streamjoin.monitoring._live_table import as_text
+from streamjoin.monitoring._sources import looking_at
+from streamjoin.monitoring._terminal_table import as_text
 
 RESULTS = Path(__file__).with_name("results") / "history.md"
 GOAL_LOOK_MS, GOAL_REPORT_S, GOAL_REPORT_MB = 500, 3.0, 300

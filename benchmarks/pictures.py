@@ -23,8 +23,8 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame, SparkSession
 
 import streamjoin as sj
-from streamjoin.monitoring._figures import of_place
 from streamjoin.monitoring._report_page import page
+from streamjoin.monitoring._sources import of_place
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "pictures"

@@ -8,8 +8,8 @@ from typing import Any
 from conftest import refused
 
 import streamjoin as sj
-from streamjoin.monitoring._figures import looking_at, of_place
 from streamjoin.monitoring._history import file_of, in_order
+from streamjoin.monitoring._sources import looking_at, of_place
 
 
 def written(folder: Path, query: str, first: int, many: int, older: bool = False, **more: Any) -> None:

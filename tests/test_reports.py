@@ -18,11 +18,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
-from streamjoin.monitoring import _live, _places
-from streamjoin.monitoring._figures import of_lines, of_place
-from streamjoin.monitoring._live_table import as_text, sparkline
+from streamjoin.monitoring import _places, _screen
 from streamjoin.monitoring._report_page import _hints, page
 from streamjoin.monitoring._series import Gathered, Series
+from streamjoin.monitoring._sources import of_lines, of_place
+from streamjoin.monitoring._terminal_table import as_text, sparkline
 
 Figures = dict[str, Any]
 NAME = "</script><script>alert('o\")</script>"
@@ -56,7 +56,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     spark.conf.set("spark.streamjoin.history", str(folder / "history"))
     # With pytest -s this is a terminal.
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(_live, "in_terminal", lambda: False)
+    monkeypatch.setattr(_screen, "in_terminal", lambda: False)
     try:
         joined = sj.join(stream("orders").alias(NAME), stream("deliveries"), "id", within=("0 seconds", "1 hour"))
         writer = joined.writeStream.format("noop").queryName(NAME)
@@ -148,7 +148,7 @@ def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -
 
 def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_places, "local", lambda place: None)
-    monkeypatch.setattr(_live, "in_terminal", lambda: False)
+    monkeypatch.setattr(_screen, "in_terminal", lambda: False)
     for place in (ran.history, ran.checkpoint):
         assert of_place(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
     refused("STREAMJOIN_NO_FIGURES", "is no history", lambda: sj.watch(str(ran.history / "nothing")))

@@ -4,21 +4,21 @@ import argparse
 from pathlib import Path
 
 from streamjoin._packaging.optional import needed
-from streamjoin.monitoring import _live
-from streamjoin.monitoring._figures import looking_at, of_place
-from streamjoin.monitoring._live_table import as_text
+from streamjoin.monitoring import _screen
 from streamjoin.monitoring._report_page import write
+from streamjoin.monitoring._sources import looking_at, of_place
+from streamjoin.monitoring._terminal_table import as_text
 
 
 def watch(arguments: argparse.Namespace) -> None:
     """Draw the figures of a place, or print them once where nobody sits at a terminal."""
     call = "python -m streamjoin watch"
-    needed("rich", _live.WATCH, call)
+    needed("rich", _screen.WATCH, call)
 
     look = looking_at(arguments.of, arguments.history, call)
-    if _live.in_terminal() and not arguments.once:
-        _live.draw(look, arguments.interval, call)
-    print(as_text(look(), _live.width()))
+    if _screen.in_terminal() and not arguments.once:
+        _screen.draw(look, arguments.interval, call)
+    print(as_text(look(), _screen.width()))
 
 
 def report(arguments: argparse.Namespace) -> None:

@@ -4,12 +4,14 @@ import itertools
 import json
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Figures = dict[str, Any]
 Batches = dict[str, list[Figures]]
 """The figures of each query by its id, the oldest batch first."""
+Read = Callable[[], Batches]
+"""Returns the figures as they are now, and reads what is new of them."""
 
 FULL = 200
 """Batches of a query that are kept as they are: the last ones."""

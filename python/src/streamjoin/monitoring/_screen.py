@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamjoin._packaging.optional import needed
-from streamjoin.monitoring._live_table import renderable
 from streamjoin.monitoring._report_page import fragment
-from streamjoin.monitoring._series import Batches
+from streamjoin.monitoring._series import Batches, Read
+from streamjoin.monitoring._terminal_table import renderable
 
-Read = Callable[[], Batches]
 WATCH = "streamjoin[watch]"
 
 

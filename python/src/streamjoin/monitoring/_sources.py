@@ -13,10 +13,7 @@ from streamjoin.monitoring import _places
 from streamjoin.monitoring._event_log import figures_of_log
 from streamjoin.monitoring._history import History
 from streamjoin.monitoring._places import no_figures
-from streamjoin.monitoring._series import Batches, Figures, Gathered, of_line
-
-Look = Callable[[], Batches]
-"""Returns the figures as they are now, and reads what is new of them."""
+from streamjoin.monitoring._series import Batches, Figures, Gathered, Read, of_line
 
 
 def of_lines(lines: Iterable[str]) -> Batches:
@@ -57,7 +54,7 @@ def of_place(place: str, history: str | None, call: str) -> Batches:
     return looking_at(place, history, call, everything=True)()
 
 
-def looking_at(place: str, history: str | None, call: str, everything: bool = False) -> Look:
+def looking_at(place: str, history: str | None, call: str, everything: bool = False) -> Read:
     """Return what looks at a place again and again; of a history it reads the last batches, and then what is new.
 
     Raises:

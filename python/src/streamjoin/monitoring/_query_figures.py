@@ -1,0 +1,64 @@
+"""The figures of a query in this driver, or of a place: what ``report`` and ``watch`` are given."""
+
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjoin._arguments.queries import session_of
+from streamjoin._spark.calls import ask
+from streamjoin._spark.checks import check_session
+from streamjoin.monitoring import _places
+from streamjoin.monitoring._history import History
+from streamjoin.monitoring._places import no_figures
+from streamjoin.monitoring._series import Batches, Read, joined
+from streamjoin.monitoring._sources import looking_at, of_lines
+
+_PATIENCE = 2
+"""Seconds."""
+
+
+def looking_at_query(
+    of: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
+) -> Read:
+    """Return what looks at the figures of a query or of a place; arguments and errors as of :func:`report`.
+
+    The first look waits for the figures of a query's last batch, which come a moment after its end.
+    """
+    folder = None if history is None else str(history)
+    if isinstance(of, str | Path):
+        _places.settle()
+        return looking_at(str(of), folder, call, everything)
+    query = of
+    spark = session_of(query, call, "or the path of a history, an event log or a checkpoint")
+    check_session(spark)
+    before = None if folder is None else History(folder, str(query.id), everything)
+    until = time.monotonic() + _PATIENCE
+
+    def look() -> Batches:
+        found = _now(spark, query, until)
+        if before is not None:
+            found = joined(before.look(), found)
+        if not found.get(str(query.id)):
+            raise no_figures(
+                call,
+                f"the query {query.name or query.id} has not ended a batch with a join yet",
+                "Wait for its first batch. A query without joins of streamjoin has no figures; of one that maintains "
+                "an arrangement sj.explain_analyze(query) has them.",
+            )
+        return found
+
+    return look
+
+
+def _now(spark: SparkSession, query: StreamingQuery, until: float) -> Batches:
+    """Return the figures that the driver has of a query; it waits for those of the last batch until some time."""
+    key = str(query.id)
+    while True:
+        found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{key}')").collect())
+        last = found[key][-1]["batch"] if key in found else -1
+        progress = query.lastProgress
+        if time.monotonic() >= until or progress is None or last >= progress.batchId:
+            return found
+        time.sleep(0.05)

@@ -1,0 +1,93 @@
+"""A query's figures as they are now, in a terminal or a notebook."""
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamjoin._arguments.checks import wrong_argument
+from streamjoin._packaging.optional import needed
+from streamjoin.monitoring import _screen
+from streamjoin.monitoring._query_figures import looking_at_query
+from streamjoin.monitoring._series import Read
+from streamjoin.monitoring._terminal_table import as_text
+
+
+class Watch:
+    """The figures of queries as they are now: each look reads them again.
+
+    A notebook shows the plan with a picture of each join, and goes on to show it until ``stop``. ``str`` and ``print``
+    have the table of a terminal.
+    """
+
+    def __init__(self, read: Read, interval: float) -> None:
+        self._read, self._interval = read, interval
+        self._refresher: _screen.Refresher | None = None
+
+    def stop(self) -> None:
+        """Let a notebook show it no more."""
+        if self._refresher is not None:
+            self._refresher.stop()
+
+    def run(self) -> None:
+        """Draw it in the terminal until ``q`` or Ctrl-C."""
+        _screen.draw(self._read, self._interval, "sj.watch")
+
+    def __repr__(self) -> str:
+        needed("rich", _screen.WATCH, "sj.watch")
+        return as_text(self._read())
+
+    def _repr_html_(self) -> str:
+        return _screen.as_html(self._read())
+
+    def _ipython_display_(self) -> None:
+        from IPython import display
+
+        self.stop()
+
+        def now() -> Any:
+            return display.HTML(self._repr_html_())
+
+        shown = display.display(now(), display_id=True)
+        if _screen.in_notebook():
+            self._refresher = _screen.Refresher(lambda: shown.update(now()), self._interval)
+
+
+def watch(
+    of: StreamingQuery | str | Path, *, history: str | Path | None = None, interval: float | None = None
+) -> Watch:
+    """Show the figures of a query live: state, watermarks, who waits for whom, rates, hints.
+
+    In a terminal it draws a table until ``q`` or Ctrl-C. In a notebook what it returns shows the plan with a picture of
+    each join, and shows it again and again. Needs rich outside of notebooks: ``pip install 'streamjoin[watch]'``.
+    ``python -m streamjoin watch <path or address>`` does the same in a shell.
+
+    Args:
+        of: A streaming query, of Spark Connect too; or a path or an address, as for :func:`streamjoin.report`. A
+            history has a batch at most ten seconds after its end.
+        history: As for :func:`streamjoin.report`.
+        interval: Seconds between two looks; one in a terminal, three in a notebook if left out.
+
+    Returns:
+        What it shows, to look at again: ``print`` has the table.
+
+    Raises:
+        StreamJoinError: As of :func:`streamjoin.report`.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/watched")
+        >>> query.processAllAvailable()
+        >>> "1 inner interval join" in str(watch(query))
+        True
+        >>> query.stop()
+    """
+    if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
+        raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
+    look = looking_at_query(of, history, "sj.watch")
+    look()  # what is wrong with the arguments is said here
+    terminal = _screen.in_terminal()
+    watched = Watch(look, interval or (1 if terminal else 3))
+    if terminal:
+        watched.run()
+    return watched
