@@ -1,9 +1,12 @@
 """What the package exports: one list, which type checkers read too, and PySpark is loaded only when it is needed."""
 
 import ast
+import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pytest
 import signatures
 from conftest import ROOT, Run
 
@@ -56,6 +59,22 @@ def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> Non
         "True True",
         "module 'streamjoin' has no attribute 'jion'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong"),
+    [("report", {"path": None}), ("watch", {"interval": 0}), ("state", {"operator": "1"}), ("why", {"condition": 1})],
+)
+def test_an_argument_with_its_former_name(function: str, wrong: dict[str, Any]) -> None:
+    """It is taken with a warning; the error of another argument shows that the call went on."""
+    call = getattr(sj, function)
+    wanted = rf"Write sj\.{function}\(query=\.\.\.\): the argument of= was renamed to query=\."
+    with pytest.warns(DeprecationWarning, match=wanted) as warned, pytest.raises(sj.StreamJoinError):
+        call(of="checkpoint", **wrong)
+    assert warned[0].filename == __file__, "the line of the caller"
+    with pytest.raises(TypeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call("checkpoint", of="checkpoint", **wrong)
 
 
 def test_the_signatures_are_those_that_were_promised() -> None:

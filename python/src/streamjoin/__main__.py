@@ -22,7 +22,9 @@ def main() -> int:
     watch.add_argument("--once", action="store_true", help="print the table once")
     report = commands.add_parser("report", help="write a report of a query's batches as one HTML file")
     for command in (watch, report):
-        command.add_argument("of", help="a folder of the history, an event log, a checkpoint, or a Spark UI's address")
+        command.add_argument(
+            "query", help="a folder of the history, an event log, a checkpoint, or a Spark UI's address"
+        )
         command.add_argument("--history", help="the folder of the history, for a checkpoint")
     report.add_argument("path", help="the file to write")
     arguments = parser.parse_args()

@@ -7,6 +7,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.checks import expect, wrong_argument
 from streamjoin._arguments.queries import session_of
+from streamjoin._arguments.renamed import renamed_argument
 from streamjoin._display.notebook import shown
 from streamjoin._spark.calls import ask, literal
 from streamjoin._spark.checks import check_session
@@ -61,14 +62,15 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
     return shown(ask(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})"))
 
 
-def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFrame:
+@renamed_argument("of", "query")
+def why(query: StreamingQuery | str, condition: str, batches: int = 10) -> DataFrame:
     """Return what has become of the rows of a join's inputs that satisfy a condition.
 
     It looks into the state after each of the last batches, and among the late rows where they are kept
     (``spark.streamjoin.lateRows=keep``). The query goes on meanwhile.
 
     Args:
-        of: A streaming query, running or stopped, or the path of a checkpoint.
+        query: A streaming query, running or stopped, or the path of a checkpoint.
         condition: SQL text on the columns of an input: ``"order_id = 42"``. Inputs without these columns are left out.
         batches: How many of the last batches it looks back; a row that came and left before is not seen. Each costs a
             read of the state.
@@ -99,24 +101,25 @@ def why(of: StreamingQuery | str, condition: str, batches: int = 10) -> DataFram
     expect(str, condition, "sj.why", 'a condition as text: "order_id = 42"')
     if not isinstance(batches, int) or isinstance(batches, bool) or batches < 1:
         raise wrong_argument("sj.why", "a positive number as batches", batches)
-    spark, _, which = _looked_at(of, "sj.why")
+    spark, _, which = _looked_at(query, "sj.why")
     return shown(ask(spark, f"SELECT * FROM sj_why({literal(which)}, {literal(condition)}, {batches})"))
 
 
-def _looked_at(of: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:
+def _looked_at(query: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:
     """Return the session, and the option of the reader with its value, for a query or a checkpoint."""
-    if isinstance(of, str):
+    if isinstance(query, str):
         spark = SparkSession.active()
-        found = (spark, "checkpoint", of)
+        found = (spark, "checkpoint", query)
     else:
-        spark = session_of(of, call, "or the path of a checkpoint, as text")
-        found = (spark, "query", str(of.id))
+        spark = session_of(query, call, "or the path of a checkpoint, as text")
+        found = (spark, "query", str(query.id))
     check_session(spark)
     return found
 
 
+@renamed_argument("of", "query")
 def state(
-    of: StreamingQuery | str,
+    query: StreamingQuery | str,
     operator: int | None = None,
     side: str | None = None,
     batch: int | None = None,
@@ -127,8 +130,8 @@ def state(
     The checkpoint is read as it is: nothing in it changes, and its query may run or not.
 
     Args:
-        of: A streaming query, running or stopped, or the path of a checkpoint.
-        operator: The number of an operator, from 1: ``state(of)`` lists them.
+        query: A streaming query, running or stopped, or the path of a checkpoint.
+        operator: The number of an operator, from 1: ``state(query)`` lists them.
         side: ``"left"`` or ``"right"``, for the rows of one input.
         batch: After which batch; the last one that was committed if left out. Older ones are there as long as Spark
             keeps their state, ``spark.sql.streaming.minBatchesToRetain``.
@@ -165,7 +168,7 @@ def state(
             raise wrong_argument("sj.state", f"a whole number as {name}", number)
     if times not in (None, "text"):
         raise wrong_argument("sj.state", 'times="text", or no times', times)
-    spark, kind, which = _looked_at(of, "sj.state")
+    spark, kind, which = _looked_at(query, "sj.state")
     options = {"operator": operator, "side": side, "batch": batch, "times": times}
     given = {name: value for name, value in options.items() if value is not None}
     return spark.read.format("streamjoin").option(kind, which).options(**given).load()

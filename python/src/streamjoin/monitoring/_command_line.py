@@ -15,7 +15,7 @@ def watch(arguments: argparse.Namespace) -> None:
     call = "python -m streamjoin watch"
     needed("rich", _screen.WATCH, call)
 
-    look = looking_at(arguments.of, arguments.history, call)
+    look = looking_at(arguments.query, arguments.history, call)
     if _screen.in_terminal() and not arguments.once:
         _screen.draw(look, arguments.interval, call)
     print(as_text(look(), _screen.width()))
@@ -24,6 +24,6 @@ def watch(arguments: argparse.Namespace) -> None:
 def report(arguments: argparse.Namespace) -> None:
     """Write a report and print where it is."""
     call = "python -m streamjoin report"
-    batches = of_place(arguments.of, arguments.history, call)
-    write(batches, arguments.of, Path(arguments.path))
+    batches = of_place(arguments.query, arguments.history, call)
+    write(batches, arguments.query, Path(arguments.path))
     print(arguments.path)

@@ -20,17 +20,16 @@ _PATIENCE = 2
 
 
 def looking_at_query(
-    of: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
+    query: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
 ) -> Read:
     """Return what looks at the figures of a query or of a place; arguments and errors as of :func:`report`.
 
     The first look waits for the figures of a query's last batch, which come a moment after its end.
     """
     folder = None if history is None else str(history)
-    if isinstance(of, str | Path):
+    if isinstance(query, str | Path):
         _places.settle()
-        return looking_at(str(of), folder, call, everything)
-    query = of
+        return looking_at(str(query), folder, call, everything)
     spark = session_of(query, call, "or the path of a history, an event log or a checkpoint")
     check_session(spark)
     before = None if folder is None else History(folder, str(query.id), everything)

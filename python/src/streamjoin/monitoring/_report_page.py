@@ -18,13 +18,13 @@ _SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histogr
 """What draws the pictures, in the jar: there it is a part of Spark's page."""
 
 
-def write(batches: Batches, of: object, file: Path) -> None:
-    """Write the report of batches that are of a query or a path; those of a checkpoint come with its files.
+def write(batches: Batches, source: object, file: Path) -> None:
+    """Write the report of batches of a query or a path, their source; those of a checkpoint come with its files.
 
     Raises:
         StreamJoinError: As of :func:`page`.
     """
-    place = str(of) if isinstance(of, str | Path) else None
+    place = str(source) if isinstance(source, str | Path) else None
     checkpoint = local(place) if place is not None and checkpoint_id(place) is not None else None
     file.write_text(page(batches, checkpoint), encoding="utf-8")
 

@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.checks import wrong_argument
+from streamjoin._arguments.renamed import renamed_argument
 from streamjoin._packaging.optional import needed
 from streamjoin.monitoring import _screen
 from streamjoin.monitoring._query_figures import looking_at_query
@@ -53,8 +54,9 @@ class Watch:
             self._refresher = _screen.Refresher(lambda: shown.update(now()), self._interval)
 
 
+@renamed_argument("of", "query")
 def watch(
-    of: StreamingQuery | str | Path, *, history: str | Path | None = None, interval: float | None = None
+    query: StreamingQuery | str | Path, *, history: str | Path | None = None, interval: float | None = None
 ) -> Watch:
     """Show the figures of a query live: state, watermarks, who waits for whom, rates, hints.
 
@@ -63,7 +65,7 @@ def watch(
     ``python -m streamjoin watch <path or address>`` does the same in a shell.
 
     Args:
-        of: A streaming query, of Spark Connect too; or a path or an address, as for :func:`streamjoin.report`. A
+        query: A streaming query, of Spark Connect too; or a path or an address, as for :func:`streamjoin.report`. A
             history has a batch at most ten seconds after its end.
         history: As for :func:`streamjoin.report`.
         interval: Seconds between two looks; one in a terminal, three in a notebook if left out.
@@ -84,7 +86,7 @@ def watch(
     """
     if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
         raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
-    look = looking_at_query(of, history, "sj.watch")
+    look = looking_at_query(query, history, "sj.watch")
     look()  # what is wrong with the arguments is said here
     terminal = _screen.in_terminal()
     watched = Watch(look, interval or (1 if terminal else 3))

@@ -5,11 +5,13 @@ from pathlib import Path
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.checks import wrong_argument
+from streamjoin._arguments.renamed import renamed_argument
 from streamjoin.monitoring._query_figures import looking_at_query
 from streamjoin.monitoring._report_page import write
 
 
-def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:
+@renamed_argument("of", "query")
+def report(query: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:
     """Write a report of a query's batches: one HTML file, which needs no network.
 
     It has totals, and a picture for each question: whether event time moves on, how many rows come, whether state
@@ -18,10 +20,10 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     last batch that had rows. No values of rows are in it.
 
     Args:
-        of: A streaming query of this driver, running or stopped, of Spark Connect too: its last 100 batches. Or a path:
-            of a history (``spark.streamjoin.history``), or of one query in it; of an event log of Spark, also rolling
-            or compressed (zstd, lz4); of a checkpoint, for the history of its query, and with its files. Or the address
-            of a driver's UI.
+        query: A streaming query of this driver, running or stopped, of Spark Connect too: its last 100 batches. Or a
+            path: of a history (``spark.streamjoin.history``), or of one query in it; of an event log of Spark, also
+            rolling or compressed (zstd, lz4); of a checkpoint, for the history of its query, and with its files. Or the
+            address of a driver's UI.
         path: The file that is written.
         history: The folder of the history, for a checkpoint; the ``spark.streamjoin.history`` of the active session if
             left out. For a query, batches from before the last 100.
@@ -43,7 +45,7 @@ def report(of: StreamingQuery | str | Path, path: str | Path, *, history: str | 
     """
     if not isinstance(path, str | Path):
         raise wrong_argument("sj.report", "the path of the file to write", path)
-    batches = looking_at_query(of, history, "sj.report", everything=True)()
+    batches = looking_at_query(query, history, "sj.report", everything=True)()
     file = Path(path)
-    write(batches, of, file)
+    write(batches, query, file)
     return file
