@@ -23,7 +23,7 @@ from typing import Any
 
 from machine import machine, project
 
-from streamjoin.monitoring._sources import looking_at
+from streamjoin.monitoring._sources import location_reader
 from streamjoin.monitoring._terminal_table import as_text
 
 RESULTS = Path(__file__).with_name("results") / "history.md"
@@ -128,14 +128,14 @@ class Opened:
 def looks(folder: Path, checkpoint: Path, query: str, batches: int) -> tuple[list[float], list[tuple[int, int]]]:
     """Return the milliseconds of each look of ``watch``, and the files and bytes that it reads; the first one first."""
     opened = Opened(folder)
-    look = looking_at(str(checkpoint), str(folder), "benchmark")
+    latest = location_reader(str(checkpoint), str(folder), "benchmark")
     millis, read = [], []
     for number in range(LOOKS + 1):
         if number:
             line = json.dumps(figures(query, batches + number - 1), separators=(",", ":"))
             (folder / query / f"{batches + number - 1:012d}-1-{START}.jsonl").write_text(f"{line}\n")
         began = time.perf_counter()
-        text = as_text(look())
+        text = as_text(latest())
         millis.append((time.perf_counter() - began) * 1000)
         read.append(opened.taken())
         assert f"batch {batches + number - 1} of" in text

@@ -23,8 +23,8 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame, SparkSession
 
 import streamjoin as sj
-from streamjoin.monitoring._report_page import page
-from streamjoin.monitoring._sources import of_place
+from streamjoin.monitoring._report_page import render_page
+from streamjoin.monitoring._sources import read_location
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "pictures"
@@ -177,7 +177,7 @@ QUERIES: dict[str, Callable[[SparkSession], DataFrame]] = {"shop": shop, "month"
 
 def take(name: str, width: int, theme: str, part: str | None, file: Path, most: int = 16_000) -> None:
     """Draw a query's report, or a part of it, and write what is seen of it; at most so many pixels high."""
-    html = page(of_place(str(WORK / name / "history"), None, "make pictures"), None).replace(
+    html = render_page(read_location(str(WORK / name / "history"), None, "make pictures"), None).replace(
         "<html", f'<html data-theme="{theme}"', 1
     )
     if part is not None:

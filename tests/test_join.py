@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
-from streamjoin._arguments.durations import microseconds
+from streamjoin._arguments.durations import to_microseconds
 
 # within -------------------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ from streamjoin._arguments.durations import microseconds
     ],
 )
 def test_durations(text: str | timedelta, expected: timedelta) -> None:
-    assert microseconds(text) == expected // timedelta(microseconds=1)
+    assert to_microseconds(text) == expected // timedelta(microseconds=1)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_durations(text: str | timedelta, expected: timedelta) -> None:
     ],
 )
 def test_what_is_no_duration(text: Any, reason: str) -> None:
-    refused("STREAMJOIN_WITHIN", reason, lambda: microseconds(text))
-    refused("STREAMJOIN_WITHIN", "Write for example", lambda: microseconds(text))
+    refused("STREAMJOIN_WITHIN", reason, lambda: to_microseconds(text))
+    refused("STREAMJOIN_WITHIN", "Write for example", lambda: to_microseconds(text))
 
 
 # join ---------------------------------------------------------------------------------------------

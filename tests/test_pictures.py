@@ -13,7 +13,7 @@ from browser import document, needs_browser
 from conftest import ROOT
 from made_figures import made
 
-from streamjoin.monitoring._report_page import embedded, script
+from streamjoin.monitoring._report_page import json_for_script, read_scripts
 
 WIDTHS = (800, 1400, 2000)
 BOUNDS = (1000, 3_600_000, 30 * 24 * 3_600_000)
@@ -40,7 +40,7 @@ def test_pictures_of_all_sizes(tmp_path: Path) -> None:
             data = f'id="{place}" data-look="{width} {theme}" data-of="{of[0]["name"]}"'
             places.append(f'<div style="width:{width - 40}px;background:{background}"><div {data}></div></div>')
             shows.append(f'StreamJoin.show(document.getElementById("{place}"), {{ batches: all[{number}] }});')
-    scripts = f"{script()}\nconst all = {embedded(batches)};{''.join(shows)}\n{look}"
+    scripts = f"{read_scripts()}\nconst all = {json_for_script(batches)};{''.join(shows)}\n{look}"
     html = (
         f'<!doctype html><meta charset="utf-8"><body>{"".join(places)}<pre id="found"></pre><script>{scripts}</script>'
     )
@@ -76,7 +76,7 @@ class Tab(BaseHTTPRequestHandler):
         elif path == "/page.js":
             self.answer("text/javascript", (STATIC / "page.js").read_text(encoding="utf-8"))
         else:
-            self.answer("text/html; charset=utf-8", TAB % script())
+            self.answer("text/html; charset=utf-8", TAB % read_scripts())
 
     def answer(self, kind: str, text: str) -> None:
         self.send_response(200)

@@ -100,7 +100,7 @@ ASK = "from streamjoin._spark.calls import ask"
         ("errors", "import streamjoin._spark.calls as calls", "_spark.calls"),
         ("_packaging.jars", "from streamjoin._spark import calls", "_spark.calls"),
         ("_packaging.jars", f"def later() -> None:\n    {ASK}", "_spark.calls"),
-        ("_display.units", f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {ASK}", "_spark.calls"),
+        ("_display.formats", f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {ASK}", "_spark.calls"),
         ("_spark.calls", "from streamjoin._arguments.checks import expect", "_arguments.checks"),
         ("_spark.calls", "import streamjoin", "__init__"),
         ("arrangements", "from streamjoin.joins import delta", "joins.delta"),

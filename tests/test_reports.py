@@ -18,10 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
 
 import streamjoin as sj
-from streamjoin.monitoring import _places, _screen
-from streamjoin.monitoring._report_page import _hints, page
-from streamjoin.monitoring._series import Gathered, Series
-from streamjoin.monitoring._sources import of_lines, of_place
+from streamjoin.monitoring import _files, _screen
+from streamjoin.monitoring._report_page import _hints, render_page
+from streamjoin.monitoring._series import QueryBatches, Series
+from streamjoin.monitoring._sources import parse_lines, read_location
 from streamjoin.monitoring._terminal_table import as_text, sparkline
 
 Figures = dict[str, Any]
@@ -147,13 +147,13 @@ def test_a_report_of_each_place(ran: Ran, spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_places, "local", lambda place: None)
+    monkeypatch.setattr(_files, "local_path", lambda place: None)
     monkeypatch.setattr(_screen, "in_terminal", lambda: False)
     for place in (ran.history, ran.checkpoint):
-        assert of_place(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
+        assert read_location(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
     refused("STREAMJOIN_NO_FIGURES", "is no history", lambda: sj.watch(str(ran.history / "nothing")))
     with pytest.raises(FileNotFoundError):  # History lists the folder again
-        _places.text_of_spark(str(ran.history / "nothing"))
+        _files.read_with_spark(str(ran.history / "nothing"))
 
 
 def with_all(figures: Figures) -> Figures:
@@ -175,7 +175,7 @@ def with_all(figures: Figures) -> Figures:
 
 def test_a_report_has_no_values_and_each_hint_once(ran: Ran) -> None:
     batches = [with_all(figures) for figures in ran.figures]
-    text = page({"q": batches}, None)
+    text = render_page({"q": batches}, None)
     assert "the value of a row" not in text
     hint = next(row for row in text.splitlines() if '<tr class="hint">' in row)
     assert hint.count('<tr class="hint">') == 1 and f"<td>{len(batches)}, {batches[0]['batch']} to " in hint
@@ -202,12 +202,12 @@ def test_event_logs(ran: Ran, spark: SparkSession, tmp_path: Path) -> None:
         (rolling / f"events_{number}_app-1").write_text("\n".join(part))
     (rolling / "appstatus_app-1").touch()
     for name in ("app-1.inprogress", "app-1.zstd", "app-1.lz4", "eventlog_v2_app-1"):
-        assert of_place(str(tmp_path / name), None, "test") == {str(ran.query.id): ran.figures}, name
+        assert read_location(str(tmp_path / name), None, "test") == {str(ran.query.id): ran.figures}, name
 
 
 def test_a_batch_that_ran_again_counts_once() -> None:
     lines = [json.dumps({"id": "q", "batch": batch, "run": run}) for batch, run in ((1, 1), (0, 1), (1, 2))]
-    assert [(each["batch"], each["run"]) for each in of_lines([*lines, '{"id": "q", "bat'])["q"]] == [(0, 1), (1, 2)]
+    assert [(each["batch"], each["run"]) for each in parse_lines([*lines, '{"id": "q", "bat'])["q"]] == [(0, 1), (1, 2)]
 
 
 def test_the_live_table(ran: Ran) -> None:
@@ -268,7 +268,7 @@ def test_many_batches_in_bounded_memory(ran: Ran) -> None:
     late = [given["operators"][0]["inputs"][:1] for given in found]
     assert sum(total(each, "lateness", "buckets", "rows") for each in late) == 97 * 1000
     assert "999 rows wait &lt;b&gt;</td><td>700, 300 to 999<" in _hints(found)
-    again = Gathered().add(found).batches()
+    again = QueryBatches().add(found).batches()
     assert again[str(last["id"])] == found, "points stay as they are"
 
 
@@ -296,7 +296,7 @@ def test_the_page_of_a_driver(ran: Ran) -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), Driver) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
-        assert of_place(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
+        assert read_location(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
         server.shutdown()
     assert asked == ["/streamjoin/figures/", f"/streamjoin/figures/?query={ran.query.id}"]
     refused("STREAMJOIN_NO_FIGURES", "the address of the Spark UI", lambda: sj.watch(address))
@@ -344,7 +344,7 @@ def test_in_a_browser(ran: Ran, tmp_path: Path) -> None:
     for given in empty["operators"][0]["inputs"]:
         given["rowsIn"] = 0
     file = tmp_path / "report.html"
-    file.write_text(page({"q": [*batches, empty]}, None), encoding="utf-8")
+    file.write_text(render_page({"q": [*batches, empty]}, None), encoding="utf-8")
     seen = Page(document(file.as_uri(), tmp_path / "profile"))
     by_class: dict[str, list[dict[str, str | None]]] = {}
     for _, attributes in seen.elements:

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 import streamjoin as sj
 from streamjoin._packaging import jars as packaged
-from streamjoin._packaging.jars import Built, check_built, check_line, jar_path, line_in_name, version_in_name
+from streamjoin._packaging.jars import JarInfo, check_jar, check_server_jar, jar_path, line_in_name, version_in_name
 from streamjoin._spark import driver
-from streamjoin._spark.settings import merged
+from streamjoin._spark.settings import merge_lists
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
@@ -49,8 +49,8 @@ def configured(python: Run, settings: dict[str, str] | None = None, **environmen
 
 
 def test_lists_are_merged_in_order_each_entry_once() -> None:
-    assert merged("a, b", None, "", "c,a", "b,,d") == "a,b,c,d"
-    assert merged(None) == ""
+    assert merge_lists("a, b", None, "", "c,a", "b,,d") == "a,b,c,d"
+    assert merge_lists(None) == ""
 
 
 def test_configure_adds_jar_and_extension(python: Run) -> None:
@@ -224,7 +224,7 @@ def test_the_session_of_the_tests_passes(spark: SparkSession) -> None:
 
 
 def test_what_the_jar_says_of_itself() -> None:
-    assert packaged.built(jar_path()) == Built(sj.__version__, LINES[LINE].version)
+    assert packaged.read_jar_info(jar_path()) == JarInfo(sj.__version__, LINES[LINE].version)
     assert version_in_name(str(jar_path())) == sj.__version__
     assert version_in_name("file:///x/streamjoin-spark4.2_2.13-0.2.0-SNAPSHOT.jar") == "0.2.0-SNAPSHOT"
     assert version_in_name("/x/org.example_streamjoin-spark4.2_2.13-0.2.0.jar") == "0.2.0"
@@ -235,7 +235,7 @@ def test_what_the_jar_says_of_itself() -> None:
 
 def test_another_version_of_the_jar() -> None:
     refused(
-        "STREAMJOIN_JAR_VERSION", "pip install streamjoin==0.0.9", lambda: check_built(Built("0.0.9", "4.2.0"), "4.2.0")
+        "STREAMJOIN_JAR_VERSION", "pip install streamjoin==0.0.9", lambda: check_jar(JarInfo("0.0.9", "4.2.0"), "4.2.0")
     )
 
 
@@ -258,14 +258,14 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
         def version(self) -> str:
             raise Py4JError("Method version([]) does not exist")
 
-    monkeypatch.setattr(driver, "entry", lambda *_: Old())
+    monkeypatch.setattr(driver, "entry_point", lambda *_: Old())
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
     rate = spark.readStream.format("rate").load()
     refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
 
 
 def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_built(Built(sj.__version__, "4.2.0"), "4.2.7")
+    check_jar(JarInfo(sj.__version__, "4.2.0"), "4.2.7")
     monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.0.3"))
     refused("STREAMJOIN_SPARK_VERSION", f"built for Spark {LINE}.\nRun Spark {LINE}", lambda: sj.check(spark))
 
@@ -301,9 +301,13 @@ def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_a_server_of_another_version() -> None:
     spark, mine = "4.2.0", sj.__version__
     line = mine.rpartition(".")[0]
-    check_line(Built(f"{line}.99", spark), spark)
-    refused("STREAMJOIN_JAR_VERSION", "on the Spark Connect server", lambda: check_line(Built("9.0.0", spark), spark))
-    refused("STREAMJOIN_SPARK_VERSION", "Spark 9.0", lambda: check_line(Built(mine, "9.0.1"), spark))
+    check_server_jar(JarInfo(f"{line}.99", spark), spark)
+    refused(
+        "STREAMJOIN_JAR_VERSION",
+        "on the Spark Connect server",
+        lambda: check_server_jar(JarInfo("9.0.0", spark), spark),
+    )
+    refused("STREAMJOIN_SPARK_VERSION", "Spark 9.0", lambda: check_server_jar(JarInfo(mine, "9.0.1"), spark))
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:

@@ -14,4 +14,4 @@ time, in ``versions`` of a table, and ``asof_join`` the row of another stream th
 
 from streamjoin._packaging import exports
 
-__all__, __getattr__, __dir__ = exports.of_stub(__name__)
+__all__, __getattr__, __dir__ = exports.lazy_exports(__name__)

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from streamjoin._arguments.checks import batch_limits, expect_frames, placeholder, wrong_argument
-from streamjoin._arguments.columns import ColumnOrName, Key, column_name, several_keys
+from streamjoin._arguments.checks import batch_limits, require_dataframes, unavailable_arguments, wrong_argument
+from streamjoin._arguments.columns import ColumnOrName, Key, column_name, columns_of_keys
 from streamjoin._arguments.durations import Duration, spark_interval
-from streamjoin._display.units import size
-from streamjoin._spark.calls import ask, invoke, literal
+from streamjoin._display.formats import format_bytes
+from streamjoin._spark.calls import call_function, run_sql, sql_literal
 from streamjoin._spark.checks import check_session
 
 
@@ -44,7 +44,7 @@ class Arrangement:
 
     def __init__(self, path: str, *, spark: SparkSession) -> None:
         self._spark = spark
-        row = _ask(spark, path)
+        row = _status(spark, path)
         #: Its name in the folder of arrangements.
         self.name: str = row.name
         #: Its folder.
@@ -127,7 +127,9 @@ class Arrangement:
         name = reader.id if isinstance(reader, Reader) else reader
         if not isinstance(name, str):
             raise wrong_argument("release", "a reader of the arrangement, or its id", reader)
-        ask(self._spark, f"SELECT * FROM sj_release_reader({literal(self.path)}, {literal(name)})").collect()
+        run_sql(
+            self._spark, f"SELECT * FROM sj_release_reader({sql_literal(self.path)}, {sql_literal(name)})"
+        ).collect()
 
     def drop(self, *, force: bool = False) -> None:
         """Remove the arrangement with all of its files.
@@ -139,12 +141,12 @@ class Arrangement:
             pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGEMENT_USED`` (it has readers; the query that maintains
                 it runs in this application, which no ``force`` overrules).
         """
-        ask(
-            self._spark, f"SELECT * FROM sj_drop_arrangement({literal(self.path)}, {str(bool(force)).lower()})"
+        run_sql(
+            self._spark, f"SELECT * FROM sj_drop_arrangement({sql_literal(self.path)}, {str(bool(force)).lower()})"
         ).collect()
 
     def _now(self) -> Row:
-        return _ask(self._spark, self.path)
+        return _status(self._spark, self.path)
 
     def __repr__(self) -> str:
         keys = ", ".join(f"[{', '.join(key)}]" for key in self.keys)
@@ -159,7 +161,7 @@ class Arrangement:
             "keys": "; ".join(", ".join(key) for key in self.keys),
             "versions": "none" if now.newest_version is None else f"{now.oldest_version} to {now.newest_version}",
             "rows": f"{now.rows:,}",
-            "bytes": size(now.bytes),
+            "bytes": format_bytes(now.bytes),
         }
         for reader in (Reader(*each) for each in now.readers):
             shown[f"reader {reader.name or ''} {reader.id}"] = (
@@ -240,7 +242,7 @@ def arrange(
         >>> writer = arrange(deliveries, "deliveries", keys=[["order_id"]])
         >>> query = writer.start(checkpointLocation="checkpoints/deliveries")
     """
-    expect_frames("sj.arrange", "a streaming DataFrame", df)
+    require_dataframes("sj.arrange", "a streaming DataFrame", df)
     path = _path_of(name, "sj.arrange")
     check_session(df.sparkSession)
     given = {"op": op, "diff": diff, "time": time, "order": order}
@@ -249,9 +251,9 @@ def arrange(
         for argument, column in given.items()
     }
     length = None if ttl is None else spark_interval(ttl, "ttl", "sj.arrange", least=1)
-    not_sent = placeholder(unavailable, "sj.arrange")
-    named = several_keys(keys, df, "sj.arrange")
-    arranged = invoke(df, "sj_arrange", path=path, keys=named, ttl=length, **columns, **not_sent)
+    not_sent = unavailable_arguments(unavailable, "sj.arrange")
+    named = columns_of_keys(keys, df, "sj.arrange")
+    arranged = call_function(df, "sj_arrange", path=path, keys=named, ttl=length, **columns, **not_sent)
     return arranged.writeStream.format("streamjoin").option("path", path)
 
 
@@ -368,6 +370,6 @@ def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkS
     return spark or next(own, None) or SparkSession.active()
 
 
-def _ask(spark: SparkSession, name_or_path: str) -> Row:
-    (row,) = ask(spark, f"SELECT * FROM sj_arrangements({literal(name_or_path)})").collect()
+def _status(spark: SparkSession, name_or_path: str) -> Row:
+    (row,) = run_sql(spark, f"SELECT * FROM sj_arrangements({sql_literal(name_or_path)})").collect()
     return row

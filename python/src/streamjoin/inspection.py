@@ -5,11 +5,11 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._arguments.checks import expect, wrong_argument
+from streamjoin._arguments.checks import require_type, wrong_argument
 from streamjoin._arguments.queries import session_of
 from streamjoin._arguments.renamed import renamed_argument
-from streamjoin._display.notebook import shown
-from streamjoin._spark.calls import ask, literal
+from streamjoin._display.notebook import with_html_table
+from streamjoin._spark.calls import run_sql, sql_literal
 from streamjoin._spark.checks import check_session
 
 
@@ -56,10 +56,10 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
         ['1 inner interval join', '  left: left', '  right: right']
         >>> query.stop()
     """
-    expect(bool, with_skew, "sj.explain_analyze", "with_skew=True or with_skew=False")
+    require_type(bool, with_skew, "sj.explain_analyze", "with_skew=True or with_skew=False")
     spark = session_of(query, "sj.explain_analyze")
     check_session(spark)
-    return shown(ask(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})"))
+    return with_html_table(run_sql(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})"))
 
 
 @renamed_argument("of", "query")
@@ -98,14 +98,16 @@ def why(query: StreamingQuery | str, condition: str, batches: int = 10) -> DataF
         ['not seen']
         >>> query.stop()
     """
-    expect(str, condition, "sj.why", 'a condition as text: "order_id = 42"')
+    require_type(str, condition, "sj.why", 'a condition as text: "order_id = 42"')
     if not isinstance(batches, int) or isinstance(batches, bool) or batches < 1:
         raise wrong_argument("sj.why", "a positive number as batches", batches)
-    spark, _, which = _looked_at(query, "sj.why")
-    return shown(ask(spark, f"SELECT * FROM sj_why({literal(which)}, {literal(condition)}, {batches})"))
+    spark, _, which = _query_or_checkpoint(query, "sj.why")
+    return with_html_table(
+        run_sql(spark, f"SELECT * FROM sj_why({sql_literal(which)}, {sql_literal(condition)}, {batches})")
+    )
 
 
-def _looked_at(query: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:
+def _query_or_checkpoint(query: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:
     """Return the session, and the option of the reader with its value, for a query or a checkpoint."""
     if isinstance(query, str):
         spark = SparkSession.active()
@@ -168,7 +170,7 @@ def state(
             raise wrong_argument("sj.state", f"a whole number as {name}", number)
     if times not in (None, "text"):
         raise wrong_argument("sj.state", 'times="text", or no times', times)
-    spark, kind, which = _looked_at(query, "sj.state")
+    spark, kind, which = _query_or_checkpoint(query, "sj.state")
     options = {"operator": operator, "side": side, "batch": batch, "times": times}
     given = {name: value for name, value in options.items() if value is not None}
     return spark.read.format("streamjoin").option(kind, which).options(**given).load()

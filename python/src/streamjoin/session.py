@@ -3,10 +3,10 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._arguments.checks import expect, expect_frames
+from streamjoin._arguments.checks import require_dataframes, require_type
 from streamjoin._arguments.queries import session_of
-from streamjoin._display.notebook import shown
-from streamjoin._spark.calls import ask, invoke
+from streamjoin._display.notebook import with_html_table
+from streamjoin._spark.calls import call_function, run_sql
 from streamjoin._spark.checks import check_session
 from streamjoin._spark.extension import EXTENSION, is_connect
 from streamjoin.errors import StreamJoinError
@@ -36,15 +36,15 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     Example:
         >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()
     """
-    expect(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
-    _refuse_remote(builder)
+    require_type(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
+    _reject_remote(builder)
     # What is imported here is not there in a pure Spark Connect client.
     from streamjoin._spark.configure import with_extension
 
     return with_extension(builder)
 
 
-def _refuse_remote(builder: SparkSession.Builder) -> None:
+def _reject_remote(builder: SparkSession.Builder) -> None:
     if is_connect(builder) or str(builder._options.get("spark.remote", "")).startswith("sc://"):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
@@ -70,7 +70,7 @@ def check(spark: SparkSession) -> None:
     Example:
         >>> sj.check(spark)
     """
-    expect(SparkSession, spark, "sj.check", "a SparkSession")
+    require_type(SparkSession, spark, "sj.check", "a SparkSession")
     check_session(spark)
 
 
@@ -100,9 +100,9 @@ def bounds(df: DataFrame) -> DataFrame:
         >>> [tuple(row) for row in bounds(joined).select("side", "column", "keeps").collect()]
         [('left', 'order_time', 'left kept 1 hour'), ('right', 'delivery_time', 'right kept 0 seconds')]
     """
-    expect_frames("sj.bounds", "the streaming DataFrame with the joins, before writeStream", df)
+    require_dataframes("sj.bounds", "the streaming DataFrame with the joins, before writeStream", df)
     check_session(df.sparkSession)
-    return shown(invoke(df, "sj_bounds"))
+    return with_html_table(call_function(df, "sj_bounds"))
 
 
 def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
@@ -141,4 +141,4 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     """
     spark = session_of(query, "sj.late_rows")
     check_session(spark)
-    return ask(spark, f"SELECT * FROM sj_late_rows('{query.id}', {str(streaming).lower()})")
+    return run_sql(spark, f"SELECT * FROM sj_late_rows('{query.id}', {str(streaming).lower()})")

@@ -2,10 +2,10 @@
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments.checks import expect_frames
-from streamjoin._arguments.columns import ColumnOrName, parsed_name
+from streamjoin._arguments.checks import require_dataframes
+from streamjoin._arguments.columns import ColumnOrName, column_path
 from streamjoin._arguments.durations import Duration, spark_interval
-from streamjoin._spark.calls import invoke
+from streamjoin._spark.calls import call_function
 from streamjoin._spark.checks import check_session
 
 
@@ -39,11 +39,11 @@ def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool
         >>> impose_order(events, "time", lag="10 seconds").columns
         ['id', 'time', 'is_bound']
     """
-    expect_frames("sj.impose_order", "a streaming DataFrame", df)
+    require_dataframes("sj.impose_order", "a streaming DataFrame", df)
     length = spark_interval(lag, "lag", "sj.impose_order")
     check_session(df.sparkSession)
-    name = parsed_name(time, df, "sj.impose_order", "time")
-    return invoke(df, "sj_impose_order", time=name, lag=length, sort=sort or None)
+    name = column_path(time, df, "sj.impose_order", "time")
+    return call_function(df, "sj_impose_order", time=name, lag=length, sort=sort or None)
 
 
 def with_bounds(
@@ -91,13 +91,13 @@ def with_bounds(
         >>> with_bounds(events, "time", is_bound="is_bound", lag="0 seconds").columns
         ['id', 'time']
     """
-    expect_frames("sj.with_bounds", "a streaming DataFrame", df)
+    require_dataframes("sj.with_bounds", "a streaming DataFrame", df)
     length = None if lag is None else spark_interval(lag, "lag", "sj.with_bounds")
     check_session(df.sparkSession)
-    at = parsed_name(time, df, "sj.with_bounds", "time")
-    bound = parsed_name(is_bound, df, "sj.with_bounds", "is_bound")
-    partition = None if per is None else parsed_name(per, df, "sj.with_bounds", "per")
-    return invoke(df, "sj_with_bounds", time=at, is_bound=bound, lag=length, per=partition)
+    at = column_path(time, df, "sj.with_bounds", "time")
+    bound = column_path(is_bound, df, "sj.with_bounds", "is_bound")
+    partition = None if per is None else column_path(per, df, "sj.with_bounds", "per")
+    return call_function(df, "sj_with_bounds", time=at, is_bound=bound, lag=length, per=partition)
 
 
 def idle_after(df: DataFrame, after: Duration) -> DataFrame:
@@ -142,7 +142,7 @@ def idle_after(df: DataFrame, after: Duration) -> DataFrame:
         >>> idle_after(events.withWatermark("time", "10 seconds"), "30 seconds").columns
         ['id', 'time', 'is_bound']
     """
-    expect_frames("sj.idle_after", "a streaming DataFrame", df)
+    require_dataframes("sj.idle_after", "a streaming DataFrame", df)
     length = spark_interval(after, "after", "sj.idle_after", least=1000)
     check_session(df.sparkSession)
-    return invoke(df, "sj_idle_after", after=length)
+    return call_function(df, "sj_idle_after", after=length)

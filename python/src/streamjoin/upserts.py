@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from streamjoin._arguments.checks import expect_frames, wrong_argument
-from streamjoin._arguments.columns import ColumnOrName, Key, column_name, several_keys
+from streamjoin._arguments.checks import require_dataframes, wrong_argument
+from streamjoin._arguments.columns import ColumnOrName, Key, column_name, columns_of_keys
 from streamjoin._spark.checks import check_session
 from streamjoin.errors import StreamJoinError
 
@@ -55,9 +55,9 @@ def upsert(
         >>> postgres = {"url": "jdbc:postgresql://db/shop", "dbtable": "orders", "user": "shop"}
         >>> writer = upsert(changes, postgres, keys=["order_id"])  # then .start(checkpointLocation=...)
     """
-    expect_frames("sj.upsert", "a streaming DataFrame", changes)
+    require_dataframes("sj.upsert", "a streaming DataFrame", changes)
     check_session(changes.sparkSession)
-    options = _options_of(target)
+    options = _target_options(target)
     if not changes.isStreaming:
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM",
@@ -66,7 +66,7 @@ def upsert(
             found="the DataFrame is of a batch",
             advice="Read it with spark.readStream, or take what sj.delta_join returns.",
         )
-    found = several_keys(keys, changes, "sj.upsert")
+    found = columns_of_keys(keys, changes, "sj.upsert")
     if len(found) != 1:
         wanted = 'the columns that identify a row, such as keys="id" or keys=["order_id", "line"]'
         raise wrong_argument("sj.upsert", wanted, keys)
@@ -75,7 +75,7 @@ def upsert(
     return writer.option("diff", column_name(diff, changes, "sj.upsert", "diff"))
 
 
-def _options_of(target: object) -> dict[str, str]:
+def _target_options(target: object) -> dict[str, str]:
     if isinstance(target, str) and target.strip():
         return {"table": target}
     if isinstance(target, Mapping):

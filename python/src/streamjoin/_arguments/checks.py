@@ -8,27 +8,27 @@ from streamjoin._spark.extension import is_connect
 from streamjoin.errors import StreamJoinError
 
 
-def expect(kind: type, found: object, call: str, wanted: str) -> None:
+def require_type(kind: type, found: object, call: str, wanted: str) -> None:
     """Refuse an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
     """
     if not isinstance(found, kind) and not is_connect(found):
-        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=_kind(found))
+        raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=_describe_type(found))
 
 
-def expect_frames(call: str, wanted: str, *found: object) -> None:
+def require_dataframes(call: str, wanted: str, *found: object) -> None:
     """Refuse what is not a DataFrame of Spark, those of pandas with how to make one of Spark's of them.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
     """
     for each in found:
-        expect(DataFrame, each, call, wanted)
+        require_type(DataFrame, each, call, wanted)
 
 
-def _kind(found: object) -> str:
+def _describe_type(found: object) -> str:
     if isinstance(found, type):
         return f"the class {found.__name__}"
     name, module = type(found).__name__, type(found).__module__
@@ -57,7 +57,7 @@ def batch_limits(call: str, **given: int | None) -> dict[str, str]:
     return {name: str(limit) for name, limit in given.items() if limit is not None}
 
 
-def placeholder(unavailable: object, call: str) -> dict[str, object]:
+def unavailable_arguments(unavailable: object, call: str) -> dict[str, object]:
     """Return the arguments of a call that say what stands for a value that was not sent.
 
     Raises:

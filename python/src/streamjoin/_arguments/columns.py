@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from streamjoin._arguments.checks import wrong_argument
-from streamjoin._spark.calls import invoke
+from streamjoin._spark.calls import call_function
 from streamjoin.errors import StreamJoinError
 
 ColumnOrName: TypeAlias = str | Column
@@ -18,29 +18,29 @@ Key: TypeAlias = ColumnOrName | Sequence[ColumnOrName]
 """The columns of one key."""
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name as SQL has it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def parseable(name: str) -> str:
+def quote_if_needed(name: str) -> str:
     """Return the name of a column as ``F.col`` takes it: quoted where it would be taken for a field."""
-    return quoted(name) if "." in name or "`" in name else name
+    return quote_identifier(name) if "." in name or "`" in name else name
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same_name(one: str, other: str) -> bool:
     """Tell whether two names are one column."""
     return one.casefold() == other.casefold()
 
 
-def spelled(df: DataFrame, name: str) -> str:
+def actual_name(df: DataFrame, name: str) -> str:
     """Return the name of a column as the DataFrame has it."""
-    return next(column for column in df.columns if is_same(name, column))
+    return next(column for column in df.columns if is_same_name(name, column))
 
 
-def has_one(df: DataFrame, name: str) -> bool:
+def has_unique_column(df: DataFrame, name: str) -> bool:
     """Tell whether a DataFrame has exactly one column of a name."""
-    return sum(is_same(name, column) for column in df.columns) == 1
+    return sum(is_same_name(name, column) for column in df.columns) == 1
 
 
 def is_event_time(field: StructField) -> bool:
@@ -48,7 +48,7 @@ def is_event_time(field: StructField) -> bool:
     return "spark.watermarkDelayMs" in field.metadata and isinstance(field.dataType, TimestampType)
 
 
-def rows_of_envelope(df: DataFrame) -> DataFrame | None:
+def envelope_rows(df: DataFrame) -> DataFrame | None:
     """Return the rows of the table in Debezium's envelope, None of what is no envelope."""
     types = {field.name: field.dataType for field in df.schema.fields}
     structs = all(isinstance(types.get(name), StructType) for name in ("before", "after"))
@@ -74,19 +74,19 @@ def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
         ('id', 'id')
     """
     if isinstance(column, Column):
-        return _name_of(column, df, call, argument)
+        return _resolve_name(column, df, call, argument)
     if isinstance(column, str) and column.strip():
         return column
     raise wrong_argument(call, f'a column as {argument}, by its name or as F.col("name")', column)
 
 
-def parsed_name(column: object, df: DataFrame, call: str, argument: str) -> str:
+def column_path(column: object, df: DataFrame, call: str, argument: str) -> str:
     """Return the same for Spark to parse, where a dot leads to a field."""
     name = column_name(column, df, call, argument)
-    return name if isinstance(column, str) or isinstance(name, _Path) else parseable(name)
+    return name if isinstance(column, str) or isinstance(name, _FieldPath) else quote_if_needed(name)
 
 
-def one_key(key: object, df: DataFrame, call: str) -> list[str]:
+def key_columns(key: object, df: DataFrame, call: str) -> list[str]:
     """Return the names of the columns of a key, which is one column or a list of them.
 
     Raises:
@@ -95,10 +95,10 @@ def one_key(key: object, df: DataFrame, call: str) -> list[str]:
     columns = _columns_of(key)
     if not columns:
         raise wrong_argument(call, 'the columns of the key, such as key="id" or key=["country", "city"]', key)
-    return [parsed_name(each, df, call, "key") for each in columns]
+    return [column_path(each, df, call, "key") for each in columns]
 
 
-def several_keys(keys: object, df: DataFrame, call: str) -> list[list[str]]:
+def columns_of_keys(keys: object, df: DataFrame, call: str) -> list[list[str]]:
     """Return the names of the columns of each key; a column or a flat list of columns is one key.
 
     Raises:
@@ -115,7 +115,7 @@ def several_keys(keys: object, df: DataFrame, call: str) -> list[list[str]]:
     return [[column_name(column, df, call, "keys") for column in key] for key in lists]
 
 
-class _Path(str):
+class _FieldPath(str):
     """A field of a column, as Spark parses it: ``source.lsn``."""
 
     __slots__ = ()
@@ -135,13 +135,13 @@ def _lists_of_columns(keys: object) -> list[list[ColumnOrName]] | None:
     return None if None in lists else cast(list[list[ColumnOrName]], lists)
 
 
-def _name_of(column: Column, df: DataFrame, call: str, argument: str) -> str:
-    rows = rows_of_envelope(df)
+def _resolve_name(column: Column, df: DataFrame, call: str, argument: str) -> str:
+    rows = envelope_rows(df)
     unknown: AnalysisException | None = None
     for frame in (df,) if rows is None else (df, rows):
         try:
-            found = invoke(frame, "sj_column", column, call=call, argument=argument).schema.fields[0]
-            return _Path(found.name) if "streamjoin.path" in found.metadata else found.name
+            found = call_function(frame, "sj_column", column, call=call, argument=argument).schema.fields[0]
+            return _FieldPath(found.name) if "streamjoin.path" in found.metadata else found.name
         except AnalysisException as error:
             if not (error.getCondition() or "").startswith(("UNRESOLVED_COLUMN", "CANNOT_RESOLVE_DATAFRAME_COLUMN")):
                 raise

@@ -36,7 +36,7 @@ Within: TypeAlias = Duration | tuple[Duration, Duration] | list[Duration]
 """What ``within=`` takes: a duration, or a tuple or list of two of them."""
 
 
-def microseconds(duration: Duration, *, signed: bool = False) -> int:
+def to_microseconds(duration: Duration, *, signed: bool = False) -> int:
     """Return the length of a duration in whole microseconds.
 
     Args:
@@ -50,25 +50,25 @@ def microseconds(duration: Duration, *, signed: bool = False) -> int:
             not a whole number of microseconds, is longer than a Spark interval can be, or has months or years in it.
 
     Example:
-        >>> microseconds("1 hour 30 minutes") // 1_000_000
+        >>> to_microseconds("1 hour 30 minutes") // 1_000_000
         5400
     """
     if isinstance(duration, timedelta):
         total = Fraction(duration // timedelta(microseconds=1))
     elif isinstance(duration, str):
-        total = _parse(duration)
+        total = _parse_text(duration)
     else:
-        raise _refused(duration, f"it is of type {type(duration).__name__}, which has no unit")
+        raise _invalid_within(duration, f"it is of type {type(duration).__name__}, which has no unit")
     if total < 0 and not signed:
-        raise _refused(duration, "it is negative, and the distance of two times never is")
+        raise _invalid_within(duration, "it is negative, and the distance of two times never is")
     if total.denominator != 1:
-        raise _refused(duration, "it is not a whole number of microseconds")
+        raise _invalid_within(duration, "it is not a whole number of microseconds")
     if abs(total) > _LONGEST:
-        raise _refused(duration, "it is longer than a Spark interval can be")
+        raise _invalid_within(duration, "it is longer than a Spark interval can be")
     return int(total)
 
 
-def limits(within: Within) -> tuple[int, int]:
+def within_limits(within: Within) -> tuple[int, int]:
     """Return the least and the greatest difference of two times, in whole microseconds.
 
     Args:
@@ -76,29 +76,29 @@ def limits(within: Within) -> tuple[int, int]:
             may be negative.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WITHIN``, as for :func:`microseconds`; or if the limits are not two, or the
+        StreamJoinError: ``STREAMJOIN_WITHIN``, as for :func:`to_microseconds`; or if the limits are not two, or the
             lower one is above the upper one.
 
     Example:
-        >>> limits("5 seconds"), limits(("0 seconds", "1 hour"))
+        >>> within_limits("5 seconds"), within_limits(("0 seconds", "1 hour"))
         ((-5000000, 5000000), (0, 3600000000))
     """
     if not isinstance(within, tuple | list):
-        length = microseconds(within)
+        length = to_microseconds(within)
         return -length, length
     if len(within) != 2:
-        raise _refused(within, f"it has {len(within)} limits, not two")
-    low, high = (microseconds(limit, signed=True) for limit in within)
+        raise _invalid_within(within, f"it has {len(within)} limits, not two")
+    low, high = (to_microseconds(limit, signed=True) for limit in within)
     if low > high:
-        raise _refused(within, "its lower limit is above its upper one, so no two times would match")
+        raise _invalid_within(within, "its lower limit is above its upper one, so no two times would match")
     return low, high
 
 
-def length_of(duration: Duration, argument: str, call: str, *, least: int = 0) -> int:
+def checked_microseconds(duration: Duration, argument: str, call: str, *, least: int = 0) -> int:
     """Return the length of an argument in whole microseconds.
 
     Args:
-        duration: As for :func:`microseconds`.
+        duration: As for :func:`to_microseconds`.
         argument: Its name, for the error.
         call: The function that has it, for the error.
         least: How long it is at least, in microseconds.
@@ -107,42 +107,44 @@ def length_of(duration: Duration, argument: str, call: str, *, least: int = 0) -
         StreamJoinError: ``STREAMJOIN_DURATION``.
 
     Example:
-        >>> length_of("1.5s", "following", "sj.window_join")
+        >>> checked_microseconds("1.5s", "following", "sj.window_join")
         1500000
     """
     try:
-        length = microseconds(duration, signed=True)
+        length = to_microseconds(duration, signed=True)
     except StreamJoinError as error:
         reason = error.getMessageParameters()["reason"]
-        raise _unusable(duration, argument, call, reason) from None
+        raise _invalid_argument(duration, argument, call, reason) from None
     if length < least:
-        raise _unusable(duration, argument, call, "it is too short" if length >= 0 else "it is negative")
+        raise _invalid_argument(duration, argument, call, "it is too short" if length >= 0 else "it is negative")
     return length
 
 
 def spark_interval(duration: Duration, argument: str, call: str, *, least: int = 0) -> str:
-    """Return a duration as the text of an interval, as ``withWatermark`` takes it; arguments as for :func:`length_of`.
+    """Return a duration as the text of an interval, as ``withWatermark`` takes it.
+
+    Its arguments are those of :func:`checked_microseconds`.
 
     Example:
         >>> spark_interval("1.5s", "lag", "sj.impose_order")
         '1500000 microseconds'
     """
-    return f"{length_of(duration, argument, call, least=least)} microseconds"
+    return f"{checked_microseconds(duration, argument, call, least=least)} microseconds"
 
 
-def _unusable(duration: object, argument: str, call: str, reason: str) -> StreamJoinError:
+def _invalid_argument(duration: object, argument: str, call: str, reason: str) -> StreamJoinError:
     return StreamJoinError("STREAMJOIN_DURATION", call=call, argument=argument, duration=repr(duration), reason=reason)
 
 
-def _parse(text: str) -> Fraction:
+def _parse_text(text: str) -> Fraction:
     rest = re.sub(r"^\s*interval\b", "", text.lower()).strip()
     if not rest:
-        raise _refused(text, "it is empty")
+        raise _invalid_within(text, "it is empty")
     total, position = Fraction(0), 0
     while position < len(rest):
         part = _PART.match(rest, position)
         if part is None:
-            raise _refused(text, f"{rest[position:]!r} is not a number followed by a unit")
+            raise _invalid_within(text, f"{rest[position:]!r} is not a number followed by a unit")
         sign, number, unit = part.groups()
         total += Fraction(f"{sign}{number}") * _unit(text, unit)
         position = part.end()
@@ -154,9 +156,9 @@ def _unit(text: str, unit: str) -> int:
         if name in _MICROSECONDS:
             return _MICROSECONDS[name]
         if name in _VARYING:
-            raise _refused(text, f"the length of a {name} varies; say it in days")
-    raise _refused(text, f"{unit!r} is not a unit of time")
+            raise _invalid_within(text, f"the length of a {name} varies; say it in days")
+    raise _invalid_within(text, f"{unit!r} is not a unit of time")
 
 
-def _refused(found: object, reason: str) -> StreamJoinError:
+def _invalid_within(found: object, reason: str) -> StreamJoinError:
     return StreamJoinError("STREAMJOIN_WITHIN", within=repr(found), reason=reason)

@@ -6,8 +6,8 @@ from typing import TypeAlias, cast
 
 from pyspark.sql import Column, DataFrame
 
-from streamjoin._arguments.columns import has_one
-from streamjoin._arguments.join_types import join_type
+from streamjoin._arguments.columns import has_unique_column
+from streamjoin._arguments.join_types import parse_join_type
 from streamjoin.errors import StreamJoinError
 
 On: TypeAlias = str | Column | Sequence[str] | Sequence[Column]
@@ -23,20 +23,20 @@ def join_on(left: DataFrame, right: DataFrame, on: On | None, how: str) -> DataF
     Raises:
         StreamJoinError: ``STREAMJOIN_JOIN_TYPE``, ``STREAMJOIN_JOIN_KEYS``.
     """
-    names, condition = keys_of(left, right, on)
-    return left.join(right, names or condition, join_type(how))
+    names, condition = names_or_condition(left, right, on)
+    return left.join(right, names or condition, parse_join_type(how))
 
 
-def keys_of(left: DataFrame, right: DataFrame, on: On | None) -> tuple[list[str], Column | None]:
+def names_or_condition(left: DataFrame, right: DataFrame, on: On | None) -> tuple[list[str], Column | None]:
     """Return the names of the key columns, or else the condition.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JOIN_KEYS``.
     """
-    names, conditions = texts_or_columns(_declared(left, right) if on is None else on)
+    names, conditions = texts_or_columns(_default_names(left, right) if on is None else on)
     for side, df in (("left", left), ("right", right)):
         for name in names:
-            if not has_one(df, name):
+            if not has_unique_column(df, name):
                 raise StreamJoinError(
                     "STREAMJOIN_JOIN_KEYS",
                     on=repr(on),
@@ -68,32 +68,32 @@ def texts_or_columns(on: object) -> tuple[list[str], list[Column]]:
     return texts, columns
 
 
-def _declared(left: DataFrame, right: DataFrame) -> list[str]:
+def _default_names(left: DataFrame, right: DataFrame) -> list[str]:
     """Return the key columns by which a table is joined if ``on`` is left out."""
-    keys = {side: key for side, df in (("left", left), ("right", right)) if (key := declared_key(df))}
+    keys = {side: key for side, df in (("left", left), ("right", right)) if (key := table_key(df))}
     if not keys:
-        raise _no_keys(
+        raise _invalid_keys(
             "neither input is a sj.table with the columns of its key",
             "Name the columns or write a condition: a stream has no declared key. To join on time alone, write "
             "on=F.lit(True).",
         )
     for side, df in (("left", left), ("right", right)):
         if side not in keys and not df.isStreaming:
-            raise _no_keys(
+            raise _invalid_keys(
                 f"the {side} input is neither a stream nor a sj.table with the columns of its key",
                 "Name the columns or write a condition.",
             )
     names, *others = keys.values()
     for other in others:
         if {name.casefold() for name in names} != {name.casefold() for name in other}:
-            raise _no_keys(
+            raise _invalid_keys(
                 f"the keys of the tables differ: {names} and {other}",
                 "Name the columns or write a condition, or rename the columns of one key to those of the other.",
             )
     for side, df in (("left", left), ("right", right)):
-        missing = [name for name in names if not has_one(df, name)]
+        missing = [name for name in names if not has_unique_column(df, name)]
         if missing:
-            raise _no_keys(
+            raise _invalid_keys(
                 f"the table's key is {names}, and the {side} input does not have exactly one column "
                 f"{', '.join(missing)}; its columns are {', '.join(df.columns)}",
                 f"Rename a column of the {side} input, or write a condition: on=F.expr('{missing[0]} = ...').",
@@ -101,7 +101,7 @@ def _declared(left: DataFrame, right: DataFrame) -> list[str]:
     return names
 
 
-def declared_key(df: DataFrame) -> list[str] | None:
+def table_key(df: DataFrame) -> list[str] | None:
     """Return what the columns of a table's key are called now, if it is a table and all of them are there."""
     if df.isStreaming:
         return None
@@ -112,5 +112,5 @@ def declared_key(df: DataFrame) -> list[str] | None:
     return [field.name for _, field in sorted(marked, key=lambda each: cast(int, each[0]))]
 
 
-def _no_keys(reason: str, advice: str) -> StreamJoinError:
+def _invalid_keys(reason: str, advice: str) -> StreamJoinError:
     return StreamJoinError("STREAMJOIN_JOIN_KEYS", on="None", reason=reason, advice=advice)

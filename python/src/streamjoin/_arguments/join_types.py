@@ -41,22 +41,22 @@ _SPELLINGS = {
 _TYPES = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings}
 
 
-def join_type(how: object, among: Sequence[str] = tuple(_SPELLINGS)) -> str:
+def parse_join_type(how: object, allowed: Sequence[str] = tuple(_SPELLINGS)) -> str:
     """Return a join type as ``inner``, ``left``, ``right``, ``full``, ``left_semi`` or ``left_anti``.
 
     Args:
         how: One of Spark's spellings, in any case; as in Spark's ``JoinType``, ``_`` does not count, nor do blanks.
-        among: The types that a function takes.
+        allowed: The types that a function takes.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JOIN_TYPE``.
 
     Example:
-        >>> join_type("LEFT OUTER"), join_type("leftsemi"), join_type("Full")
+        >>> parse_join_type("LEFT OUTER"), parse_join_type("leftsemi"), parse_join_type("Full")
         ('left', 'left_semi', 'full')
     """
     found = _TYPES.get(re.sub(r"[\s_]", "", how).lower()) if isinstance(how, str) else None
-    if found is None or found not in among:
-        types = f"{', '.join(among)}, in any of Spark's spellings, such as left_outer or LEFT OUTER"
+    if found is None or found not in allowed:
+        types = f"{', '.join(allowed)}, in any of Spark's spellings, such as left_outer or LEFT OUTER"
         raise StreamJoinError("STREAMJOIN_JOIN_TYPE", how=repr(how), types=types)
     return found

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 
-def shown(frame: DataFrame) -> DataFrame:
+def with_html_table(frame: DataFrame) -> DataFrame:
     """Return the DataFrame; a notebook reads its rows once and shows those columns that have a value."""
 
     def as_html() -> str:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 
-def of_stub(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that is being imported.
 
     Its stub has a line ``from <module> import <name> as <name>`` for each export.

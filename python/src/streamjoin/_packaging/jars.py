@@ -13,7 +13,7 @@ _FOLDER = Path(__file__).parents[1] / "jars"
 _NAME = re.compile(r"(?:^|[/\\_])streamjoin-spark(?P<line>\d+\.\d+)_2\.\d+-(?P<version>[^/\\]+)\.jar$")
 
 
-class Built(NamedTuple):
+class JarInfo(NamedTuple):
     """What a jar says about itself: its own version, and the Spark version it was compiled with."""
 
     version: str
@@ -38,19 +38,19 @@ def jar_path(line: str | None = None) -> Path:
             advice="In a checkout, run `make jar`. Elsewhere install the wheel with pip (a package read out of a zip "
             f"file cannot hand its jar to Spark), or give Spark the jar of version {__version__} with `--jars`.",
         )
-    wanted = line or _installed_line()
+    wanted = line or _installed_spark_line()
     if wanted is None:
         raise StreamJoinError(
             "STREAMJOIN_JAR_MISSING",
             where="for the installed PySpark, as there is none that tells the line of Spark",
-            advice=f"Name the line, {_either(jars)}: `python -m streamjoin jar --spark {max(jars, key=_numbers)}`.",
+            advice=f"Name the line, {_any_of(jars)}: `python -m streamjoin jar --spark {max(jars, key=_sort_key)}`.",
         )
     if wanted not in jars:
         raise StreamJoinError(
             "STREAMJOIN_SPARK_VERSION",
             spark=wanted,
-            built=f"Spark {_either(jars)}",
-            advice=f"Run Spark {_either(jars)} (`pip install 'streamjoin[spark]'` installs a supported one), or "
+            built=f"Spark {_any_of(jars)}",
+            advice=f"Run Spark {_any_of(jars)} (`pip install 'streamjoin[spark]'` installs a supported one), or "
             f"install a streamjoin that was built for Spark {wanted}. In a checkout, `make jar SPARK={wanted}` "
             "builds the jar of a supported line.",
         )
@@ -60,33 +60,33 @@ def jar_path(line: str | None = None) -> Path:
 def all_jars() -> dict[str, Path]:
     """Return the jars of the package by Spark's line, the oldest line first."""
     found = {named["line"]: jar for jar in _FOLDER.glob("*.jar") if (named := _NAME.search(str(jar)))}
-    return {line: found[line] for line in sorted(found, key=_numbers)}
+    return {line: found[line] for line in sorted(found, key=_sort_key)}
 
 
-def _installed_line() -> str | None:
+def _installed_spark_line() -> str | None:
     # Of a cluster's PySpark, which is on the path without being installed, only the module tells.
     try:
         from pyspark import __version__ as version
     except ImportError:
         return None
-    return _line(version)
+    return _major_minor(version)
 
 
-def _numbers(line: str) -> list[int]:
+def _sort_key(line: str) -> list[int]:
     return [int(part) for part in line.split(".")]
 
 
-def _either(lines: Iterable[str]) -> str:
+def _any_of(lines: Iterable[str]) -> str:
     *others, last = lines
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def built(jar: Path) -> Built:
+def read_jar_info(jar: Path) -> JarInfo:
     """Return what the jar was built as and for, read from the jar without starting a JVM."""
     with ZipFile(jar) as archive:
         lines = archive.read("streamjoin/version.properties").decode().split()
     properties = dict(line.split("=", 1) for line in lines)
-    return Built(properties["version"], properties["spark"])
+    return JarInfo(properties["version"], properties["spark"])
 
 
 def version_in_name(jar: str) -> str | None:
@@ -101,7 +101,7 @@ def line_in_name(jar: str) -> str | None:
     return found["line"] if found else None
 
 
-def check_built(found: Built, spark_version: str) -> None:
+def check_jar(found: JarInfo, spark_version: str) -> None:
     """Refuse a jar that is not this package's, or not of the given Spark's line (the first two numbers).
 
     Raises:
@@ -119,13 +119,13 @@ def check_built(found: Built, spark_version: str) -> None:
     _check_spark(found, spark_version)
 
 
-def check_line(found: Built, spark_version: str) -> None:
+def check_server_jar(found: JarInfo, spark_version: str) -> None:
     """Refuse a jar of another line than this package's (the first two numbers), or of another Spark's line.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_VERSION`` or ``STREAMJOIN_SPARK_VERSION``.
     """
-    if _line(found.version) != _line(__version__):
+    if _major_minor(found.version) != _major_minor(__version__):
         raise StreamJoinError(
             "STREAMJOIN_JAR_VERSION",
             jar=f"{found.version} on the Spark Connect server",
@@ -135,17 +135,17 @@ def check_line(found: Built, spark_version: str) -> None:
     _check_spark(found, spark_version)
 
 
-def _check_spark(found: Built, spark_version: str) -> None:
-    if _line(found.spark) != _line(spark_version):
+def _check_spark(found: JarInfo, spark_version: str) -> None:
+    built, wanted = _major_minor(found.spark), _major_minor(spark_version)
+    if built != wanted:
         raise StreamJoinError(
             "STREAMJOIN_SPARK_VERSION",
             spark=spark_version,
-            built=f"Spark {_line(found.spark)}",
-            advice=f"Run Spark {_line(found.spark)} (`pip install 'pyspark=={_line(found.spark)}.*'`), or give Spark "
-            f"the jar for its line: `python -m streamjoin jar --spark {_line(spark_version)}` prints it, if this "
-            "package supports the line.",
+            built=f"Spark {built}",
+            advice=f"Run Spark {built} (`pip install 'pyspark=={built}.*'`), or give Spark the jar for its line: "
+            f"`python -m streamjoin jar --spark {wanted}` prints it, if this package supports the line.",
         )
 
 
-def _line(spark_version: str) -> str:
-    return ".".join(spark_version.split(".")[:2])
+def _major_minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

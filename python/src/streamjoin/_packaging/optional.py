@@ -6,7 +6,7 @@ from typing import Any
 from streamjoin.errors import StreamJoinError
 
 
-def needed(module: str, install: str, call: str) -> Any:
+def import_optional(module: str, install: str, call: str) -> Any:
     """Return a module that may not be installed.
 
     Args:

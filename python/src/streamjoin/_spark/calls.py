@@ -16,7 +16,7 @@ from streamjoin._spark.extension import EXTENSION, is_connect
 from streamjoin.errors import StreamJoinError
 
 
-def functions_of(df: DataFrame) -> Any:
+def functions_for(df: DataFrame) -> Any:
     """Return ``pyspark.sql.functions`` of the DataFrame's kind; the public one goes by the process."""
     if is_connect(df):
         from pyspark.sql.connect.functions import builtin
@@ -27,7 +27,7 @@ def functions_of(df: DataFrame) -> Any:
     return functions
 
 
-def invoke(df: DataFrame, name: str, *columns: Column, **arguments: Any) -> DataFrame:
+def call_function(df: DataFrame, name: str, *columns: Column, **arguments: Any) -> DataFrame:
     """Return what a function of the extension makes of a DataFrame; its session has passed :func:`check_session`.
 
     Args:
@@ -39,7 +39,7 @@ def invoke(df: DataFrame, name: str, *columns: Column, **arguments: Any) -> Data
     Raises:
         pyspark.errors.AnalysisException: What the function refuses, at the call in either kind of session.
     """
-    functions = functions_of(df)
+    functions = functions_for(df)
     values = {key: value for key, value in arguments.items() if value is not None}
     made = df.select("*", functions.call_function(name, functions.lit(json.dumps(values)), *columns))
     if is_connect(made):
@@ -47,7 +47,7 @@ def invoke(df: DataFrame, name: str, *columns: Column, **arguments: Any) -> Data
     return made
 
 
-def ask(spark: SparkSession, text: str) -> DataFrame:
+def run_sql(spark: SparkSession, text: str) -> DataFrame:
     """Return the answer to a query that calls a table function of the extension.
 
     Raises:
@@ -70,7 +70,7 @@ def ask(spark: SparkSession, text: str) -> DataFrame:
         ) from error
 
 
-def literal(text: str) -> str:
+def sql_literal(text: str) -> str:
     """Return SQL for a text: what would need quotes or escapes goes as the bytes of UTF-8, as ``X'6974277320'``.
 
     So it means the same whatever ``spark.sql.parser.escapedStringLiterals`` says and whichever extension's parser comes

@@ -5,11 +5,11 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from streamjoin._packaging.jars import Built, check_line
-from streamjoin._spark.calls import ask
+from streamjoin._packaging.jars import JarInfo, check_server_jar
+from streamjoin._spark.calls import run_sql
 from streamjoin._spark.extension import is_connect
 
-_checked: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
+_checked_servers: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
 """Sessions of Spark Connect whose servers have passed the checks: a server does not change while it has sessions."""
 
 
@@ -19,8 +19,8 @@ def check_session(spark: SparkSession) -> None:
         from streamjoin._spark.driver import check_driver  # py4j is not there in a pure Spark Connect client
 
         check_driver(spark)
-    elif spark not in _checked:
-        (row,) = ask(spark, "SELECT * FROM sj_version()").collect()
+    elif spark not in _checked_servers:
+        (row,) = run_sql(spark, "SELECT * FROM sj_version()").collect()
         # A client and its server are upgraded apart.
-        check_line(Built(row.version, row.spark_version), spark.version)
-        _checked[spark] = True
+        check_server_jar(JarInfo(row.version, row.spark_version), spark.version)
+        _checked_servers[spark] = True

@@ -7,10 +7,17 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from streamjoin._packaging.jars import Built, built, check_built, jar_path, line_in_name, version_in_name
-from streamjoin._spark.driver import check_driver, entry
+from streamjoin._packaging.jars import JarInfo, check_jar, jar_path, line_in_name, read_jar_info, version_in_name
+from streamjoin._spark.driver import check_driver, entry_point
 from streamjoin._spark.extension import EXTENSION
-from streamjoin._spark.settings import EXTENSIONS, JARS, given, jvm_runs, merged, start_jvm_with
+from streamjoin._spark.settings import (
+    EXTENSIONS,
+    JARS,
+    add_jars_to_launch,
+    initial_settings,
+    is_jvm_running,
+    merge_lists,
+)
 from streamjoin.errors import StreamJoinError
 
 
@@ -19,28 +26,28 @@ def with_extension(builder: SparkSession.Builder) -> SparkSession.Builder:
     if SparkContext._active_spark_context is not None:
         _check_running(SparkContext._active_spark_context)
         return builder
-    outside = given()
-    before = merged(builder._options.get(JARS), outside.get(JARS))
+    outside = initial_settings()
+    before = merge_lists(builder._options.get(JARS), outside.get(JARS))
     jar = next((each for each in before.split(",") if version_in_name(each)), None)
     if jar is None:
         jar = str(jar_path())
-        found = built(jar_path())
+        found = read_jar_info(jar_path())
     else:
         # It may be on another machine or in an object store, so only its name tells what it is.
         own_version = version_in_name(jar) or ""
-        found = Built(own_version, line_in_name(jar) or "")
-    check_built(found, pyspark.__version__)
+        found = JarInfo(own_version, line_in_name(jar) or "")
+    check_jar(found, pyspark.__version__)
 
-    jars = merged(before, jar)
-    if jvm_runs():
+    jars = merge_lists(before, jar)
+    if is_jvm_running():
         _add_to_driver(jar)
         builder.config(JARS, jars)
     else:
         if jars != outside.get(JARS):
-            start_jvm_with(jars)
+            add_jars_to_launch(jars)
         if JARS in builder._options:
             builder.config(JARS, jars)
-    return builder.config(EXTENSIONS, merged(builder._options.get(EXTENSIONS), outside.get(EXTENSIONS), EXTENSION))
+    return builder.config(EXTENSIONS, merge_lists(builder._options.get(EXTENSIONS), outside.get(EXTENSIONS), EXTENSION))
 
 
 def _check_running(context: SparkContext) -> None:
@@ -59,8 +66,8 @@ def _check_running(context: SparkContext) -> None:
         )
     session = SparkSession.getActiveSession()
     if session is None:
-        jvm_entry = entry(context._jvm, context.version)
-        check_built(Built(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
+        jvm_entry = entry_point(context._jvm, context.version)
+        check_jar(JarInfo(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
     else:
         check_driver(session)
 
@@ -73,7 +80,7 @@ def _add_to_driver(jar: str) -> None:
     """
     jvm: Any = SparkContext._jvm
     try:
-        entry(jvm, pyspark.__version__)
+        entry_point(jvm, pyspark.__version__)
         return
     except StreamJoinError as error:
         if error.getCondition() != "STREAMJOIN_JAR_MISSING":
@@ -85,4 +92,4 @@ def _add_to_driver(jar: str) -> None:
         loader.addURL(jvm.org.apache.spark.util.Utils.resolveURI(jar).toURL())
     except Py4JError as error:
         raise missing from error
-    entry(jvm, pyspark.__version__)
+    entry_point(jvm, pyspark.__version__)

@@ -12,7 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from streamjoin._packaging.jars import Built, check_built
+from streamjoin._packaging.jars import JarInfo, check_jar
 from streamjoin._packaging.version import __version__
 from streamjoin._spark.extension import EXTENSION
 from streamjoin.errors import StreamJoinError
@@ -20,7 +20,7 @@ from streamjoin.errors import StreamJoinError
 _ENTRY = "org.apache.spark.sql.streamjoin.PythonApi$"
 
 
-def entry(jvm: Any, spark_version: str) -> Any:
+def entry_point(jvm: Any, spark_version: str) -> Any:
     """Return the JVM's entry object for Python.
 
     Raises:
@@ -56,9 +56,9 @@ def _jar_missing() -> StreamJoinError:
 
 def check_driver(spark: SparkSession) -> None:
     """Return if a classic session has the extension, of this version; raises as :func:`streamjoin.check` does."""
-    found = entry(spark._jvm, spark.version)
-    with _answered():
-        check_built(Built(found.version(), found.sparkVersion()), spark.version)
+    found = entry_point(spark._jvm, spark.version)
+    with _explain_linkage_errors():
+        check_jar(JarInfo(found.version(), found.sparkVersion()), spark.version)
         installed = found.installed(spark._jsparkSession)
     if not installed:
         raise StreamJoinError(
@@ -68,7 +68,7 @@ def check_driver(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
+def _explain_linkage_errors() -> Iterator[None]:
     """Call a method of the entry object within this; PySpark has made Spark's own errors into Python's.
 
     Raises:
@@ -77,7 +77,7 @@ def _answered() -> Iterator[None]:
     try:
         yield
     except Py4JError as error:
-        if isinstance(error, Py4JJavaError) and not _is_of_linking(error):
+        if isinstance(error, Py4JJavaError) and not _is_linkage_error(error):
             raise
         raise StreamJoinError(
             "STREAMJOIN_JAR_VERSION",
@@ -87,7 +87,7 @@ def _answered() -> Iterator[None]:
         ) from error
 
 
-def _is_of_linking(error: Py4JJavaError) -> bool:
+def _is_linkage_error(error: Py4JJavaError) -> bool:
     """Tell whether classes do not fit together, as those of two versions."""
     kind = error.java_exception.getClass()
     while kind is not None and kind.getName() != "java.lang.LinkageError":

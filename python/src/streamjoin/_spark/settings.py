@@ -19,27 +19,27 @@ _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _PROPERTY = re.compile(r"^\s*([^#!\s=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*$")
 
 
-def merged(*lists: str | None) -> str:
+def merge_lists(*lists: str | None) -> str:
     """Return comma-separated lists as one, in order, each entry once; None counts as empty."""
     entries = (entry.strip() for each in lists if each for entry in each.split(","))
     return ",".join(dict.fromkeys(entry for entry in entries if entry))
 
 
-def jvm_runs() -> bool:
+def is_jvm_running() -> bool:
     """Tell whether this process is joined to a JVM: it runs under spark-submit, or had a session before."""
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def given() -> dict[str, str]:
+def initial_settings() -> dict[str, str]:
     """Return the settings that a session built now would start from, before those of its builder."""
-    if jvm_runs():
+    if is_jvm_running():
         SparkContext._ensure_initialized()  # under spark-submit this connects and starts nothing
         return dict(SparkConf(loadDefaults=True).getAll())
     submit = _submit_arguments()
-    return _defaults(submit.properties_file) | submit.conf
+    return _spark_defaults(submit.properties_file) | submit.conf
 
 
-def start_jvm_with(jars: str) -> None:
+def add_jars_to_launch(jars: str) -> None:
     """Let the JVM that PySpark will start have these jars.
 
     Not through ``spark.jars`` of the builder: that would replace, in the SparkContext, the list to which Spark
@@ -64,20 +64,20 @@ def _submit_arguments() -> _Submit:
     parser.add_argument("--properties-file")
     parser.add_argument("--conf", "-c", action="append", default=[])
     found, _ = parser.parse_known_args(_submit_words())
-    conf = _pairs(setting.partition("=")[::2] for setting in found.conf)
+    conf = _to_dict(setting.partition("=")[::2] for setting in found.conf)
     if found.jars:
         conf[JARS] = found.jars
     return _Submit(properties_file=found.properties_file, conf=conf)
 
 
-def _defaults(properties_file: str | None) -> dict[str, str]:
+def _spark_defaults(properties_file: str | None) -> dict[str, str]:
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf"
     file = Path(properties_file) if properties_file else Path(folder) / "spark-defaults.conf"
     if not file.is_file():
         return {}
     lines = file.read_text(encoding="utf-8").splitlines()
-    return _pairs(found.groups() for line in lines if (found := _PROPERTY.match(line)))
+    return _to_dict(found.groups() for line in lines if (found := _PROPERTY.match(line)))
 
 
-def _pairs(pairs: Iterable[tuple[str, ...]]) -> dict[str, str]:
+def _to_dict(pairs: Iterable[tuple[str, ...]]) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}

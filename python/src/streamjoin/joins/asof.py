@@ -4,11 +4,11 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from streamjoin._arguments.checks import expect_frames, wrong_argument
+from streamjoin._arguments.checks import require_dataframes, wrong_argument
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._arguments.join_keys import On, join_on
 from streamjoin._arguments.join_types import StreamJoinType
-from streamjoin._spark.calls import invoke
+from streamjoin._spark.calls import call_function
 from streamjoin._spark.checks import check_session
 
 
@@ -69,7 +69,7 @@ def asof_join(
         >>> asof_join(orders, deliveries, "order_id", "left", direction="nearest", tolerance="5 minutes").columns
         ['order_id', 'order_time', 'delivery_time']
     """
-    expect_frames("sj.asof_join", "two DataFrames", left, right)
+    require_dataframes("sj.asof_join", "two DataFrames", left, right)
     if match is not None and (direction is not None or not allow_exact_matches):
         raise wrong_argument(
             "sj.asof_join", "either match=, which says both, or direction= and allow_exact_matches=", direction
@@ -83,4 +83,4 @@ def asof_join(
     if match is not None:
         by = {} if columns else {"match": match}
     joined = join_on(left, right, on, how)
-    return invoke(joined, "sj_asof_join", *columns, **by, tolerance=apart, ordered=ordered)
+    return call_function(joined, "sj_asof_join", *columns, **by, tolerance=apart, ordered=ordered)

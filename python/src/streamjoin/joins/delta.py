@@ -8,10 +8,10 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamjoin._arguments.checks import batch_limits, wrong_argument
-from streamjoin._arguments.columns import ColumnOrName, is_same, quoted, spelled
+from streamjoin._arguments.columns import ColumnOrName, actual_name, is_same_name, quote_identifier
 from streamjoin._arguments.join_keys import On, texts_or_columns
-from streamjoin._arguments.join_types import JoinType, join_type
-from streamjoin._spark.calls import functions_of, invoke
+from streamjoin._arguments.join_types import JoinType, parse_join_type
+from streamjoin._spark.calls import call_function, functions_for
 from streamjoin._spark.checks import check_session
 from streamjoin.arrangements import Arrangement, _path_of, _session_of
 from streamjoin.errors import StreamJoinError
@@ -86,19 +86,19 @@ def delta_join(
     options = batch_limits(
         "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
     )
-    kind = join_type(how, _TYPES)
+    kind = parse_join_type(how, _TYPES)
     session = _session_of(spark, *inputs.values())
     check_session(session)
     tables = {alias: _changes(session, path, options).alias(alias) for alias, path in paths.items()}
-    functions = functions_of(next(iter(tables.values())))
-    names = _names(texts, tables)
+    functions = functions_for(next(iter(tables.values())))
+    names = _shared_names(texts, tables)
     if names:
         texts = [_equalities(name, tables) for name in names]
     condition = reduce(Column.__and__, [*map(functions.expr, texts), *conditions])
     chosen = columns or (_all_columns(names, tables, kind) if names else ["*"])
     joined = reduce(DataFrame.crossJoin, tables.values()).where(condition)
     selected = joined.select(*(functions.expr(each) if isinstance(each, str) else each for each in chosen))
-    return invoke(selected, "sj_delta_join", names=list(tables), how=kind)
+    return call_function(selected, "sj_delta_join", names=list(tables), how=kind)
 
 
 def _changes(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
@@ -107,25 +107,25 @@ def _changes(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
     return reader.option("streamjoin.source", str(uuid4())).load(path)
 
 
-def _columns(table: DataFrame) -> list[str]:
+def _row_columns(table: DataFrame) -> list[str]:
     """Return the columns of an arrangement's rows, without those of its changes: the version and the copies."""
     return table.columns[:-2]
 
 
-def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
+def _shared_names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
     """Return the texts if they are names of columns that all inputs have, and nothing if they are conditions."""
-    known = [text for text in texts if any(_has(table, text) for table in tables.values())]
+    known = [text for text in texts if any(_has_column(table, text) for table in tables.values())]
     for name in known:
         for alias, table in tables.items():
-            if not _has(table, name):
-                raise _no_keys(
+            if not _has_column(table, name):
+                raise _invalid_keys(
                     name,
-                    f"the input {alias} has no column {name!r}; its columns are {', '.join(_columns(table))}",
+                    f"the input {alias} has no column {name!r}; its columns are {', '.join(_row_columns(table))}",
                     'Name columns that all inputs have, or write a condition: on="c.id = o.customer_id".',
                 )
     if known and len(known) != len(texts):
         others = [text for text in texts if text not in known]
-        raise _no_keys(
+        raise _invalid_keys(
             texts,
             "names and conditions do not mix",
             f'Beside {others[0]!r} write the names as conditions, too: "a.{known[0]} = b.{known[0]}".',
@@ -133,21 +133,21 @@ def _names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
     return known
 
 
-def _has(table: DataFrame, name: str) -> bool:
-    return any(is_same(column, name) for column in _columns(table))
+def _has_column(table: DataFrame, name: str) -> bool:
+    return any(is_same_name(column, name) for column in _row_columns(table))
 
 
-def _no_keys(on: object, reason: str, advice: str) -> StreamJoinError:
+def _invalid_keys(on: object, reason: str, advice: str) -> StreamJoinError:
     return StreamJoinError("STREAMJOIN_JOIN_KEYS", on=repr(on), reason=reason, advice=advice)
 
 
-def _in_input(alias: str, table: DataFrame, name: str) -> str:
-    return f"{quoted(alias)}.{quoted(spelled(table, name))}"
+def _qualified(alias: str, table: DataFrame, name: str) -> str:
+    return f"{quote_identifier(alias)}.{quote_identifier(actual_name(table, name))}"
 
 
 def _equalities(name: str, tables: Mapping[str, DataFrame]) -> str:
     """Return that a column is the same in all inputs, as SQL."""
-    columns = [_in_input(alias, table, name) for alias, table in tables.items()]
+    columns = [_qualified(alias, table, name) for alias, table in tables.items()]
     return " AND ".join(f"{one} = {other}" for one, other in pairwise(columns))
 
 
@@ -157,13 +157,13 @@ def _all_columns(names: Sequence[str], tables: Mapping[str, DataFrame], how: str
     kept_alias, kept = inputs[-1 if how == "right" else 0]
     first = []
     for name in names:
-        each = [_in_input(alias, table, name) for alias, table in inputs]
-        value = f"coalesce({', '.join(each)})" if how == "full" else _in_input(kept_alias, kept, name)
-        first.append(f"{value} AS {quoted(spelled(kept, name))}")
+        each = [_qualified(alias, table, name) for alias, table in inputs]
+        value = f"coalesce({', '.join(each)})" if how == "full" else _qualified(kept_alias, kept, name)
+        first.append(f"{value} AS {quote_identifier(actual_name(kept, name))}")
     rest = [
-        f"{quoted(alias)}.{quoted(column)}"
+        f"{quote_identifier(alias)}.{quote_identifier(column)}"
         for alias, table in inputs
-        for column in _columns(table)
-        if not any(is_same(column, name) for name in names)
+        for column in _row_columns(table)
+        if not any(is_same_name(column, name) for name in names)
     ]
     return [*first, *rest]

@@ -2,11 +2,11 @@
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments.checks import expect_frames
-from streamjoin._arguments.durations import Within, limits
+from streamjoin._arguments.checks import require_dataframes
+from streamjoin._arguments.durations import Within, within_limits
 from streamjoin._arguments.join_keys import On, join_on
-from streamjoin._arguments.join_types import JoinType, join_type
-from streamjoin._spark.calls import invoke
+from streamjoin._arguments.join_types import JoinType, parse_join_type
+from streamjoin._spark.calls import call_function
 from streamjoin._spark.checks import check_session
 from streamjoin.errors import StreamJoinError
 
@@ -55,13 +55,13 @@ def join(
         >>> joined.columns
         ['order_id', 'order_time', 'delivery_time']
     """
-    expect_frames("sj.join", "two DataFrames", left, right)
-    kind = join_type(how)
-    span = None if within is None else limits(within)
+    require_dataframes("sj.join", "two DataFrames", left, right)
+    kind = parse_join_type(how)
+    span = None if within is None else within_limits(within)
     if span is not None:
         check_session(left.sparkSession)
         lower, upper = (f"{limit} microseconds" for limit in span)
-        return invoke(join_on(left, right, on, kind), "sj_within", lower=lower, upper=upper)
+        return call_function(join_on(left, right, on, kind), "sj_within", lower=lower, upper=upper)
     if left.isStreaming or right.isStreaming:
         if left.isStreaming and right.isStreaming:
             check_session(left.sparkSession)
@@ -76,4 +76,4 @@ def _join_of_batches(left: DataFrame, right: DataFrame, on: On | None, how: str)
         check_session(left.sparkSession)
     except StreamJoinError:  # without streamjoin there are no tables
         return joined
-    return invoke(joined, "sj_changes")
+    return call_function(joined, "sj_changes")

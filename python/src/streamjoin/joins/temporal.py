@@ -4,12 +4,12 @@ from typing import NamedTuple, cast, final
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments.checks import expect, expect_frames, placeholder, wrong_argument
-from streamjoin._arguments.columns import ColumnOrName, Key, is_event_time, one_key, parseable, parsed_name
+from streamjoin._arguments.checks import require_dataframes, require_type, unavailable_arguments, wrong_argument
+from streamjoin._arguments.columns import ColumnOrName, Key, column_path, is_event_time, key_columns, quote_if_needed
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._arguments.join_keys import On, join_on
 from streamjoin._arguments.join_types import StreamJoinType
-from streamjoin._spark.calls import invoke
+from streamjoin._spark.calls import call_function
 from streamjoin._spark.checks import check_session
 
 ROLE = "streamjoin.versions"
@@ -99,19 +99,21 @@ def versions(
         >>> versions(deliveries, key="order_id").time
         'delivery_time'
     """
-    expect_frames("sj.versions", "a streaming DataFrame", changes)
+    require_dataframes("sj.versions", "a streaming DataFrame", changes)
     check_session(changes.sparkSession)
     named = {
-        argument: parsed_name(column, changes, "sj.versions", argument)
+        argument: column_path(column, changes, "sj.versions", argument)
         for argument, column in (("time", time), ("op", op), ("order", order))
         if column is not None
     }
-    keys = one_key(key, changes, "sj.versions")
-    not_sent = placeholder(unavailable, "sj.versions")
-    rows = invoke(changes, "sj_versions", key=keys, **named, **not_sent)
-    at = named.get("time") or parseable(next(field.name for field in changes.schema.fields if is_event_time(field)))
+    keys = key_columns(key, changes, "sj.versions")
+    not_sent = unavailable_arguments(unavailable, "sj.versions")
+    rows = call_function(changes, "sj_versions", key=keys, **named, **not_sent)
+    at = named.get("time") or quote_if_needed(
+        next(field.name for field in changes.schema.fields if is_event_time(field))
+    )
     # Columns that are called otherwise than the argument says, or are computed.
-    roles = {role: parseable(field.name) for field in rows.schema.fields if (role := field.metadata.get(ROLE))}
+    roles = {role: quote_if_needed(field.name) for field in rows.schema.fields if (role := field.metadata.get(ROLE))}
     if rows.columns == changes.columns and not roles:
         return VersionedStream(changes, keys, at, named.get("op"), named.get("order"), unavailable)
     is_flat = set(changes.columns) <= set(rows.columns)
@@ -174,22 +176,22 @@ def temporal_join(
         >>> temporal_join(orders, history_of_vans, "order_id", "left").columns
         ['order_id', 'order_time', 'delivery_time']
     """
-    expect_frames("sj.temporal_join", "a streaming DataFrame", stream)
+    require_dataframes("sj.temporal_join", "a streaming DataFrame", stream)
     if isinstance(as_of, Now):
-        expect_frames("sj.temporal_join", "sj.table(name) as its second argument, with as_of=sj.NOW", versions)
+        require_dataframes("sj.temporal_join", "sj.table(name) as its second argument, with as_of=sj.NOW", versions)
         if history is not None:
             raise wrong_argument("sj.temporal_join", "no history with as_of=sj.NOW", history)
         return join_on(stream, cast(DataFrame, versions), on, how)
     table = cast(VersionedStream, versions)
-    expect(VersionedStream, table, "sj.temporal_join", "sj.versions(changes, key=...) as its second argument")
+    require_type(VersionedStream, table, "sj.temporal_join", "sj.versions(changes, key=...) as its second argument")
     longer = None if history is None else spark_interval(history, "history", "sj.temporal_join")
     check_session(stream.sparkSession)
-    columns = table._asdict() | {"changes": None} | placeholder(table.unavailable, "sj.temporal_join")
-    return invoke(
+    columns = table._asdict() | {"changes": None} | unavailable_arguments(table.unavailable, "sj.temporal_join")
+    return call_function(
         join_on(stream, table.changes, on, how),
         "sj_temporal_join",
         **columns,
-        as_of=None if as_of is None else parsed_name(as_of, stream, "sj.temporal_join", "as_of"),
+        as_of=None if as_of is None else column_path(as_of, stream, "sj.temporal_join", "as_of"),
         history=longer,
         ordered=ordered,
     )

@@ -2,11 +2,11 @@
 
 from pyspark.sql import DataFrame
 
-from streamjoin._arguments.checks import expect_frames
-from streamjoin._arguments.durations import Duration, length_of, spark_interval
+from streamjoin._arguments.checks import require_dataframes
+from streamjoin._arguments.durations import Duration, checked_microseconds, spark_interval
 from streamjoin._arguments.join_keys import On, join_on
 from streamjoin._arguments.join_types import JoinType
-from streamjoin._spark.calls import invoke
+from streamjoin._spark.calls import call_function
 from streamjoin._spark.checks import check_session
 from streamjoin.errors import StreamJoinError
 
@@ -58,13 +58,13 @@ def window_join(
         >>> joined.columns
         ['order_id', 'order_time', 'delivery_time', 'rowtime']
     """
-    expect_frames("sj.window_join", "two DataFrames", left, right)
-    window, length = _window(following, preceding)
+    require_dataframes("sj.window_join", "two DataFrames", left, right)
+    window, length = _one_window(following, preceding)
     check_session(left.sparkSession)
-    return invoke(join_on(left, right, on, how), "sj_window_join", **{window: length})
+    return call_function(join_on(left, right, on, how), "sj_window_join", **{window: length})
 
 
-def _window(following: Duration | None, preceding: Duration | None) -> tuple[str, str]:
+def _one_window(following: Duration | None, preceding: Duration | None) -> tuple[str, str]:
     """Return which window it is, and its length as the text of an interval."""
     windows = {"following": following, "preceding": preceding}
     given = {name: length for name, length in windows.items() if length is not None}
@@ -72,6 +72,6 @@ def _window(following: Duration | None, preceding: Duration | None) -> tuple[str
         raise StreamJoinError("STREAMJOIN_WINDOW", found="both" if given else "neither of the two")
     ((name, window),) = given.items()
     length = spark_interval(window, name, "sj.window_join")
-    if length_of(window, name, "sj.window_join") == 0:
+    if checked_microseconds(window, name, "sj.window_join") == 0:
         raise StreamJoinError("STREAMJOIN_WINDOW", found=f"a window of no length, {window!r}")
     return name, length

@@ -2,4 +2,4 @@
 
 from streamjoin._packaging import exports
 
-__all__, __getattr__, __dir__ = exports.of_stub(__name__)
+__all__, __getattr__, __dir__ = exports.lazy_exports(__name__)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from streamjoin._packaging.optional import needed
+from streamjoin._packaging.optional import import_optional
 
 _EVENT = "org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures"
 
 
-def figures_of_log(files: Iterable[Path], call: str) -> Iterator[str]:
+def read_event_log(files: Iterable[Path], call: str) -> Iterator[str]:
     """Yield the figures in files of an event log, as JSON.
 
     Raises:
@@ -35,10 +35,10 @@ def _lines(file: Path, raw: BinaryIO, call: str) -> Iterator[str]:
     """Yield the lines of a file by the ending of its name; that of an application that runs has one more."""
     name = file.name.removesuffix(".inprogress").removesuffix(".compact")
     if name.endswith((".zstd", ".zst")):
-        library = needed("zstandard", "zstandard", f"{call} of an event log that zstd has compressed")
+        library = import_optional("zstandard", "zstandard", f"{call} of an event log that zstd has compressed")
         stream = library.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
     elif name.endswith(".lz4"):
-        block = needed("lz4.block", "lz4", f"{call} of an event log that lz4 has compressed")
+        block = import_optional("lz4.block", "lz4", f"{call} of an event log that lz4 has compressed")
         stream = io.BytesIO(b"".join(_lz4_blocks(raw, block.decompress)))
     else:
         stream = raw

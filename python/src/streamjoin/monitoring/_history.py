@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from streamjoin.monitoring import _places
-from streamjoin.monitoring._series import FULL, Batches, Gathered, of_line
+from streamjoin.monitoring import _files
+from streamjoin.monitoring._series import FULL_BATCHES, Batches, QueryBatches, parse_line
 
 _NAME = re.compile(r"(\d{12,})-(\d+)-\d+\.jsonl")
 _ENDING = ".jsonl"
 _ATTEMPTS = 5
 
 
-class File(NamedTuple):
+class HistoryFile(NamedTuple):
     """A file of a history: where it is, which lines it has if its name says so, else its size in bytes."""
 
     path: str
@@ -38,30 +38,30 @@ class File(NamedTuple):
         return (self.first or 0) + self.lines
 
 
-def file_of(path: str, size: Callable[[], int]) -> File:
+def history_file(path: str, size: Callable[[], int]) -> HistoryFile:
     """Return the file at a path; its size is asked for where its name does not say which lines it has."""
     found = _NAME.fullmatch(path.rsplit("/", 1)[-1])
-    return File(path, None, int(found[1]), int(found[2])) if found else File(path, size())
+    return HistoryFile(path, None, int(found[1]), int(found[2])) if found else HistoryFile(path, size())
 
 
-def _begin(file: File) -> int:
+def _first_batch(file: HistoryFile) -> int:
     """Return the first batch of a file of an older version; any other file is one by itself."""
     return int(file.name.removesuffix(_ENDING)) if file.name.removesuffix(_ENDING).isdecimal() else 0
 
 
-def in_order(files: Iterable[File]) -> list[File]:
+def order_files(files: Iterable[HistoryFile]) -> list[HistoryFile]:
     """Return the files, the oldest first, without those whose lines a larger one has."""
-    old: list[File] = []
-    new: list[File] = []
+    old: list[HistoryFile] = []
+    new: list[HistoryFile] = []
     for file in files:
         (old if file.first is None else new).append(file)
-    kept: list[File] = []
+    kept: list[HistoryFile] = []
     for file in sorted(new, key=lambda each: (each.first, -each.lines)):
         if not kept or kept[-1].end < file.end:
             kept.append(file)
     # An older file ends where the next one begins.
     old = sorted(old)
-    batches = [_begin(file) for file in old]
+    batches = [_first_batch(file) for file in old]
     return [
         *(
             file._replace(lines=max(after - first, 1))
@@ -82,18 +82,18 @@ class History:
     """
 
     def __init__(self, folder: str, query: str | None = None, everything: bool = False) -> None:
-        self._files = _OfSpark(folder) if (path := _places.local(folder)) is None else _Local(path)
+        self._files = _SparkFolders(folder) if (path := _files.local_path(folder)) is None else _LocalFolders(path)
         self._query = query
         self._everything = everything
-        self._gathered = Gathered() if everything else Gathered(points=0)
-        self._read: dict[str, _Position] = {}
+        self._gathered = QueryBatches() if everything else QueryBatches(points=0)
+        self._positions: dict[str, _Position] = {}
 
-    def look(self) -> Batches:
+    def read(self) -> Batches:
         """Return what there is now; empty if there is no history."""
         for attempt in range(_ATTEMPTS):
             try:
                 for folder, files in self._files.of(self._query):
-                    self._read_new(folder, in_order(files))
+                    self._read_new(folder, order_files(files))
                 break
             except FileNotFoundError:  # it became a part of a larger one in the meantime
                 if attempt == _ATTEMPTS - 1:
@@ -101,26 +101,26 @@ class History:
         found = self._gathered.batches()
         return found if self._query is None else {id_: all_ for id_, all_ in found.items() if id_ == self._query}
 
-    def _read_new(self, folder: str, files: list[File]) -> None:
-        read = self._read.get(folder)
+    def _read_new(self, folder: str, files: list[HistoryFile]) -> None:
+        read = self._positions.get(folder)
         if read is None or (read.end is None and files and files[-1].first is not None):
-            files = files if self._everything else _last(files)
-            read = self._read[folder] = _Position()
+            files = files if self._everything else _last_files(files)
+            read = self._positions[folder] = _Position()
         for file in files:
-            skipped = read.skipped(file)
-            if skipped is None:
+            known = read.known_lines(file)
+            if known is None:
                 continue
             lines = self._files.lines(file)
-            for _ in range(skipped):
+            for _ in range(known):
                 next(lines, None)
-            self._gathered.add(of_line(line) for line in lines)
-            read.has(file)
+            self._gathered.add(parse_line(line) for line in lines)
+            read.advance(file)
 
 
-def _last(files: list[File]) -> list[File]:
+def _last_files(files: list[HistoryFile]) -> list[HistoryFile]:
     """Return the last files that have the batches that are kept as they are."""
     many, at = 0, len(files)
-    while at and many < FULL:
+    while at and many < FULL_BATCHES:
         at -= 1
         many += files[at].lines
     return files[at:]
@@ -133,67 +133,67 @@ class _Position:
         self.end: int | None = None
         self._old: dict[str, int | None] = {}
 
-    def skipped(self, file: File) -> int | None:
+    def known_lines(self, file: HistoryFile) -> int | None:
         """Return how many lines of a file are known; None if all are."""
         if file.first is None:
             return None if self._old.get(file.path) == file.size else 0
         known = (self.end or 0) - file.first
         return None if file.lines <= known else max(known, 0)
 
-    def has(self, file: File) -> None:
+    def advance(self, file: HistoryFile) -> None:
         if file.first is None:
             self._old[file.path] = file.size
         else:
             self.end = file.end
 
 
-class _Local:
+class _LocalFolders:
     """Folders of this machine."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def of(self, query: str | None) -> Iterator[tuple[str, list[File]]]:
+    def of(self, query: str | None) -> Iterator[tuple[str, list[HistoryFile]]]:
         """Yield folders with their files: of a query its own, which may be the root itself, or else all."""
         if self._root.is_file():
-            yield "", [file_of(str(self._root), lambda: self._root.stat().st_size)]
+            yield "", [history_file(str(self._root), lambda: self._root.stat().st_size)]
         elif query is not None and (self._root / query).is_dir():
-            yield query, _listed(self._root / query)
+            yield query, _list_files(self._root / query)
         elif self._root.is_dir():
-            yield "", _listed(self._root)
+            yield "", _list_files(self._root)
             if query is None:
                 yield from self._below()
 
-    def _below(self) -> Iterator[tuple[str, list[File]]]:
+    def _below(self) -> Iterator[tuple[str, list[HistoryFile]]]:
         for name in sorted(entry.name for entry in os.scandir(self._root) if entry.is_dir()):
-            yield name, _listed(self._root / name)
+            yield name, _list_files(self._root / name)
 
-    def lines(self, file: File) -> Iterator[str]:
+    def lines(self, file: HistoryFile) -> Iterator[str]:
         with Path(file.path).open(encoding="utf-8") as lines:
             yield from lines
 
 
-def _listed(folder: Path) -> list[File]:
+def _list_files(folder: Path) -> list[HistoryFile]:
     entries = [entry for entry in os.scandir(folder) if entry.name.endswith(_ENDING)]
-    return [file_of(entry.path, partial(_size, entry)) for entry in entries]
+    return [history_file(entry.path, partial(_size, entry)) for entry in entries]
 
 
 def _size(entry: os.DirEntry[str]) -> int:
     return entry.stat().st_size
 
 
-class _OfSpark:
+class _SparkFolders:
     """Folders of Hadoop's file systems."""
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
 
-    def of(self, query: str | None) -> Iterator[tuple[str, list[File]]]:
-        found = _places.listed_by_spark(f"{self._root}/{query}", _ENDING, deep=False) if query is not None else []
-        folders: dict[str, list[File]] = {}
-        for path, size in found or _places.listed_by_spark(self._root, _ENDING, deep=query is None):
-            folders.setdefault(path.rpartition("/")[0], []).append(file_of(path, partial(int, size)))
+    def of(self, query: str | None) -> Iterator[tuple[str, list[HistoryFile]]]:
+        found = _files.list_with_spark(f"{self._root}/{query}", _ENDING, deep=False) if query is not None else []
+        folders: dict[str, list[HistoryFile]] = {}
+        for path, size in found or _files.list_with_spark(self._root, _ENDING, deep=query is None):
+            folders.setdefault(path.rpartition("/")[0], []).append(history_file(path, partial(int, size)))
         yield from sorted(folders.items())
 
-    def lines(self, file: File) -> Iterator[str]:
-        yield from _places.text_of_spark(file.path).splitlines()
+    def lines(self, file: HistoryFile) -> Iterator[str]:
+        yield from _files.read_with_spark(file.path).splitlines()

@@ -7,19 +7,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.queries import session_of
-from streamjoin._spark.calls import ask
+from streamjoin._spark.calls import run_sql
 from streamjoin._spark.checks import check_session
-from streamjoin.monitoring import _places
+from streamjoin.monitoring import _files
+from streamjoin.monitoring._files import no_figures
 from streamjoin.monitoring._history import History
-from streamjoin.monitoring._places import no_figures
-from streamjoin.monitoring._series import Batches, Read, joined
-from streamjoin.monitoring._sources import looking_at, of_lines
+from streamjoin.monitoring._series import Batches, Read, merge_batches
+from streamjoin.monitoring._sources import location_reader, parse_lines
 
-_PATIENCE = 2
+_WAIT_SECONDS = 2
 """Seconds."""
 
 
-def looking_at_query(
+def figures_reader(
     query: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
 ) -> Read:
     """Return what looks at the figures of a query or of a place; arguments and errors as of :func:`report`.
@@ -28,17 +28,17 @@ def looking_at_query(
     """
     folder = None if history is None else str(history)
     if isinstance(query, str | Path):
-        _places.settle()
-        return looking_at(str(query), folder, call, everything)
+        _files.flush_history()
+        return location_reader(str(query), folder, call, everything)
     spark = session_of(query, call, "or the path of a history, an event log or a checkpoint")
     check_session(spark)
     before = None if folder is None else History(folder, str(query.id), everything)
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _WAIT_SECONDS
 
-    def look() -> Batches:
-        found = _now(spark, query, until)
+    def read() -> Batches:
+        found = _driver_figures(spark, query, until)
         if before is not None:
-            found = joined(before.look(), found)
+            found = merge_batches(before.read(), found)
         if not found.get(str(query.id)):
             raise no_figures(
                 call,
@@ -48,14 +48,14 @@ def looking_at_query(
             )
         return found
 
-    return look
+    return read
 
 
-def _now(spark: SparkSession, query: StreamingQuery, until: float) -> Batches:
+def _driver_figures(spark: SparkSession, query: StreamingQuery, until: float) -> Batches:
     """Return the figures that the driver has of a query; it waits for those of the last batch until some time."""
     key = str(query.id)
     while True:
-        found = of_lines(row.figures for row in ask(spark, f"SELECT figures FROM sj_figures('{key}')").collect())
+        found = parse_lines(row.figures for row in run_sql(spark, f"SELECT figures FROM sj_figures('{key}')").collect())
         last = found[key][-1]["batch"] if key in found else -1
         progress = query.lastProgress
         if time.monotonic() >= until or progress is None or last >= progress.batchId:

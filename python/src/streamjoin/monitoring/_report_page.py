@@ -9,66 +9,67 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from streamjoin._display.units import instant
+from streamjoin._display.formats import format_time
 from streamjoin._packaging.jars import all_jars, jar_path
-from streamjoin.monitoring._places import checkpoint_id, local
+from streamjoin.monitoring._files import checkpoint_query_id, local_path
 from streamjoin.monitoring._series import Batches, Figures, Series, first_batch, without_numbers
 
 _SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histograms.js", "view.js", "streamjoin.js")
 """What draws the pictures, in the jar: there it is a part of Spark's page."""
 
 
-def write(batches: Batches, source: object, file: Path) -> None:
+def write_report(batches: Batches, source: object, file: Path) -> None:
     """Write the report of batches of a query or a path, their source; those of a checkpoint come with its files.
 
     Raises:
-        StreamJoinError: As of :func:`page`.
+        StreamJoinError: As of :func:`render_page`.
     """
-    place = str(source) if isinstance(source, str | Path) else None
-    checkpoint = local(place) if place is not None and checkpoint_id(place) is not None else None
-    file.write_text(page(batches, checkpoint), encoding="utf-8")
+    path = str(source) if isinstance(source, str | Path) else None
+    checkpoint = local_path(path) if path is not None and checkpoint_query_id(path) is not None else None
+    file.write_text(render_page(batches, checkpoint), encoding="utf-8")
 
 
-def page(queries: Batches, checkpoint: Path | None) -> str:
+def render_page(queries: Batches, checkpoint: Path | None) -> str:
     """Return the report of some queries' batches; a checkpoint on this machine is that of the only one.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
     sections = [_section(at, batches) for at, batches in enumerate(queries.values())]
-    files = {} if checkpoint is None else _files(checkpoint)
-    data = [{"batches": list(map(without_values, batches)), "files": files} for batches in queries.values()]
+    files = {} if checkpoint is None else _checkpoint_files(checkpoint)
+    data = [{"batches": list(map(without_key_values, batches)), "files": files} for batches in queries.values()]
     names = ", ".join(_name(batches[-1]) for batches in queries.values())
     fill = {
-        "title": _text(f"Streaming joins: {names}"),
+        "title": _escape(f"Streaming joins: {names}"),
         "sections": "\n".join(sections),
-        "data": embedded(data),
-        "script": script(),
+        "data": json_for_script(data),
+        "script": read_scripts(),
     }
     template = Path(__file__).with_name("_report.html").read_text(encoding="utf-8")
     # In one pass: what is filled in may have the names of others in it.
     return re.sub(r"\{(" + "|".join(fill) + r")\}", lambda found: str(fill[found[1]]), template)
 
 
-def fragment(queries: Batches) -> str:
+def render_fragment(queries: Batches) -> str:
     """Return the pictures of some queries as HTML with its own script, which leaves no name in the page around it.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
     """
-    place = f"streamjoin-{uuid.uuid4().hex}"
-    data = embedded([{"batches": list(map(without_values, _fewer(batches)))} for batches in queries.values()])
+    element = f"streamjoin-{uuid.uuid4().hex}"
+    condensed = (map(without_key_values, _condense(batches)) for batches in queries.values())
+    data = json_for_script([{"batches": list(batches)} for batches in condensed])
     names = "".join(
-        f'<h2>{_text(_name(batches[-1]))}</h2><div id="{place}-{at}"></div>'
+        f'<h2>{_escape(_name(batches[-1]))}</h2><div id="{element}-{at}"></div>'
         for at, batches in enumerate(queries.values())
     )
     return (
-        f"{names}<script>(() => {{ {script()}\n"
-        f'{data}.forEach((one, at) => StreamJoin.show(document.getElementById("{place}-" + at), one)); }})();</script>'
+        f"{names}<script>(() => {{ {read_scripts()}\n"
+        f'{data}.forEach((one, at) => StreamJoin.show(document.getElementById("{element}-" + at), one))}})();</script>'
     )
 
 
-def _fewer(batches: list[Figures]) -> list[Figures]:
+def _condense(batches: list[Figures]) -> list[Figures]:
     """Return the last batches and points for those before: a notebook sends them to its page each few seconds."""
     series = Series(full=20, points=100)
     for batch in batches:
@@ -76,7 +77,7 @@ def _fewer(batches: list[Figures]) -> list[Figures]:
     return series.batches()
 
 
-def embedded(data: Any) -> str:
+def json_for_script(data: Any) -> str:
     """Return data as JSON that may stand in a ``script`` element: none of it ends the element or begins a comment."""
     return re.sub(
         "[<>&\u2028\u2029]",
@@ -85,7 +86,7 @@ def embedded(data: Any) -> str:
     )
 
 
-def script() -> str:
+def read_scripts() -> str:
     """Return the scripts that draw, from the jar.
 
     Raises:
@@ -105,27 +106,27 @@ def inputs(batch: Figures) -> Iterator[tuple[Figures, Figures]]:
         yield from ((operator, each) for each in operator["inputs"])
 
 
-def _files(checkpoint: Path) -> Figures:
+def _checkpoint_files(checkpoint: Path) -> Figures:
     """Return the files and bytes below each folder of a checkpoint; a query that runs removes some meanwhile."""
     found: Figures = {}
     for file in checkpoint.rglob("*"):
         if file.is_file():
             folder = file.relative_to(checkpoint).parts[0] if file.parent != checkpoint else file.name
-            of = found.setdefault(folder, {"files": 0, "bytes": 0})
-            of["files"] += 1
-            of["bytes"] += file.stat(follow_symlinks=False).st_size if file.exists() else 0
+            total = found.setdefault(folder, {"files": 0, "bytes": 0})
+            total["files"] += 1
+            total["bytes"] += file.stat(follow_symlinks=False).st_size if file.exists() else 0
     return found
 
 
 def _section(at: int, batches: list[Figures]) -> str:
     first, last = batches[0], batches[-1]
-    began = instant(first["firstTimestamp" if "firstTimestamp" in first else "timestamp"])
-    many = sum(map(_many, batches))
-    span = f"Batches {first_batch(first)} to {last['batch']}, {began} to {instant(last['timestamp'])}."
+    began = format_time(first["firstTimestamp" if "firstTimestamp" in first else "timestamp"])
+    many = sum(map(_batch_count, batches))
+    span = f"Batches {first_batch(first)} to {last['batch']}, {began} to {format_time(last['timestamp'])}."
     parts = [
-        f'<section class="query" id="query-{at}" data-query="{_text(last["id"])}" data-batches="{many}">',
-        f"<h2>{_text(_name(last))}</h2>",
-        f'<p class="note">Query {_text(last["id"])}. {span}</p>',
+        f'<section class="query" id="query-{at}" data-query="{_escape(last["id"])}" data-batches="{many}">',
+        f"<h2>{_escape(_name(last))}</h2>",
+        f'<p class="note">Query {_escape(last["id"])}. {span}</p>',
         f'<div class="plan" id="plan-{at}"></div>',
         _hints(batches),
         "</section>",
@@ -148,13 +149,13 @@ def _hints(batches: list[Figures]) -> str:
     if not found:
         return "<h3>Hints</h3><p>None: nothing stood out.</p>"
     rows = "".join(
-        f'<tr class="hint"><td>{operator}</td><td>{_text(hint)}</td><td>{many}, {first} to {last}</td></tr>'
+        f'<tr class="hint"><td>{operator}</td><td>{_escape(hint)}</td><td>{many}, {first} to {last}</td></tr>'
         for (operator, _), (hint, many, first, last) in found.items()
     )
     return f"<h3>Hints</h3><table><tr><th>operator</th><th>hint</th><th>batches</th></tr>{rows}</table>"
 
 
-def without_values(batch: Figures) -> Figures:
+def without_key_values(batch: Figures) -> Figures:
     """Return figures without frequent keys: the counts stay."""
     if not any(given.get("hotKeys") for _, given in inputs(batch)):
         return batch
@@ -165,7 +166,7 @@ def without_values(batch: Figures) -> Figures:
     return copy
 
 
-def _many(batch: Figures) -> int:
+def _batch_count(batch: Figures) -> int:
     """Return how many batches a point of the report stands for."""
     return int(batch.get("batches", 1))
 
@@ -174,5 +175,5 @@ def _name(batch: Figures) -> str:
     return str(batch.get("name") or batch["id"])
 
 
-def _text(of: object) -> str:
-    return html.escape(str(of))
+def _escape(value: object) -> str:
+    return html.escape(str(value))

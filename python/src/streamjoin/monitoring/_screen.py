@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamjoin._packaging.optional import needed
-from streamjoin.monitoring._report_page import fragment
+from streamjoin._packaging.optional import import_optional
+from streamjoin.monitoring._report_page import render_fragment
 from streamjoin.monitoring._series import Batches, Read
 from streamjoin.monitoring._terminal_table import renderable
 
-WATCH = "streamjoin[watch]"
+WATCH_EXTRA = "streamjoin[watch]"
 
 
 def in_terminal() -> bool:
@@ -22,7 +22,7 @@ def in_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not in_notebook()
 
 
-def width() -> int | None:
+def terminal_width() -> int | None:
     """Return how wide the terminal is; None where the output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
@@ -39,7 +39,7 @@ def draw(read: Read, interval: float, call: str) -> None:
     Raises:
         StreamJoinError: ``STREAMJOIN_PACKAGE_MISSING``, or what ``read`` raises.
     """
-    live = needed("rich.live", WATCH, call)
+    live = import_optional("rich.live", WATCH_EXTRA, call)
     first = renderable(read())
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -87,7 +87,7 @@ def _key_of_windows(seconds: float) -> str | None:
 
 def as_html(queries: Batches) -> str:
     """Return the pictures of the queries as HTML with its own script, which leaves no name in the page."""
-    return fragment(queries)
+    return render_fragment(queries)
 
 
 class Refresher:

@@ -13,20 +13,20 @@ Batches = dict[str, list[Figures]]
 Read = Callable[[], Batches]
 """Returns the figures as they are now, and reads what is new of them."""
 
-FULL = 200
+FULL_BATCHES = 200
 """Batches of a query that are kept as they are: the last ones."""
-POINTS = 1000
+MAX_POINTS = 1000
 """Points that stand for the batches before them."""
 
-_OF_BATCH = ("id", "runId", "name", "timestamp", "triggerMs", "phasesMs", "version", "batch")
-_OF_OPERATOR = ("operator", "kind", "title", "rowsOut", "late", "padded", "rowsKept", "bytesKept", "memoryBytes")
-_OF_INPUT = ("side", "name", "rowsIn", "late", "rowsKept", "bytesKept", "columns")
+_BATCH_FIELDS = ("id", "runId", "name", "timestamp", "triggerMs", "phasesMs", "version", "batch")
+_OPERATOR_FIELDS = ("operator", "kind", "title", "rowsOut", "late", "padded", "rowsKept", "bytesKept", "memoryBytes")
+_INPUT_FIELDS = ("side", "name", "rowsIn", "late", "rowsKept", "bytesKept", "columns")
 _SUMS = ("rowsOut", "late", "padded", "rowsIn")
 _PEAKS = ("rowsKept", "bytesKept", "memoryBytes")
 _HISTOGRAMS = {"distances": "pairs", "lateness": "rows"}
 
 
-def of_line(line: str) -> Any:
+def parse_line(line: str) -> Any:
     """Return what is in a line of JSON; None if it is not complete, as the last one of a file that is being written."""
     try:
         return json.loads(line)
@@ -34,14 +34,14 @@ def of_line(line: str) -> Any:
         return None
 
 
-class Gathered:
+class QueryBatches:
     """The batches of some queries, which come in any mixture, each query's in their order."""
 
-    def __init__(self, points: int = POINTS) -> None:
+    def __init__(self, points: int = MAX_POINTS) -> None:
         self._points = points
         self._queries: dict[str, Series] = {}
 
-    def add(self, all_figures: Iterable[Any]) -> "Gathered":
+    def add(self, all_figures: Iterable[Any]) -> "QueryBatches":
         """Take what are figures, and return itself."""
         for figures in all_figures:
             if isinstance(figures, dict) and "id" in figures and "batch" in figures:
@@ -68,7 +68,7 @@ class Series:
     can have, as its tasks, it has not.
     """
 
-    def __init__(self, full: int = FULL, points: int = POINTS) -> None:
+    def __init__(self, full: int = FULL_BATCHES, points: int = MAX_POINTS) -> None:
         self._full, self._most = full, points
         self._last: deque[Figures] = deque()
         self._points: list[Figures] = []
@@ -104,7 +104,7 @@ class Series:
 
     def batches(self) -> list[Figures]:
         """Return points and batches, the oldest first."""
-        return [*map(_finished, self._points), *self._last]
+        return [*map(_as_figures, self._points), *self._last]
 
 
 def first_batch(figures: Figures) -> int:
@@ -114,30 +114,30 @@ def first_batch(figures: Figures) -> int:
 
 def _point(figures: Figures) -> Figures:
     """Return what a point has of a batch; of a histogram how many by its bucket, of hints how many by their words."""
-    point = {name: figures[name] for name in _OF_BATCH if name in figures}
+    point = {name: figures[name] for name in _BATCH_FIELDS if name in figures}
     point["batches"] = figures.get("batches", 1)
     point["firstBatch"] = first_batch(figures)
     point["firstTimestamp"] = figures.get("firstTimestamp", figures.get("timestamp"))
     point["operators"] = operators = []
     counts = figures.get("hintBatches") or defaultdict(lambda: [1, figures["batch"], figures["batch"]])
     for operator in figures.get("operators", []):
-        of = {name: operator[name] for name in _OF_OPERATOR if name in operator}
-        of["inputs"] = []
-        for given in operator["inputs"]:
-            own = {name: given[name] for name in _OF_INPUT if name in given}
-            _more(given, own, counts)
-            of["inputs"].append(own)
-        _more(operator, of, counts)
-        operators.append(of)
+        copied = {name: operator[name] for name in _OPERATOR_FIELDS if name in operator}
+        copied["inputs"] = []
+        for side in operator["inputs"]:
+            copied_side = {name: side[name] for name in _INPUT_FIELDS if name in side}
+            _copy_hints_and_histograms(side, copied_side, counts)
+            copied["inputs"].append(copied_side)
+        _copy_hints_and_histograms(operator, copied, counts)
+        operators.append(copied)
     return point
 
 
-def _more(of: Figures, to: Figures, counts: dict[str, list[int]]) -> None:
-    to["hints"] = {without_numbers(hint): (hint, *counts[hint]) for hint in of.get("hints", [])}
+def _copy_hints_and_histograms(source: Figures, target: Figures, counts: dict[str, list[int]]) -> None:
+    target["hints"] = {without_numbers(hint): (hint, *counts[hint]) for hint in source.get("hints", [])}
     for name, counted in _HISTOGRAMS.items():
-        if name in of:
-            buckets = {(each["fromMs"], each["toMs"]): each[counted] for each in of[name]["buckets"]}
-            to[name] = {**of[name], "buckets": buckets}
+        if name in source:
+            buckets = {(each["fromMs"], each["toMs"]): each[counted] for each in source[name]["buckets"]}
+            target[name] = {**source[name], "buckets": buckets}
 
 
 def without_numbers(hint: str) -> str:
@@ -151,25 +151,25 @@ def _merge(points: list[Figures], later: Figures) -> None:
     points[-1] = later
     later["batches"] += earlier["batches"]
     later["firstBatch"], later["firstTimestamp"] = earlier["firstBatch"], earlier["firstTimestamp"]
-    if _took(earlier) > _took(later):
+    if _trigger_ms(earlier) > _trigger_ms(later):
         later["phasesMs"] = earlier["phasesMs"]
-    for before, of in _same(earlier["operators"], later["operators"], "operator", "title"):
-        _add(before, of)
-        for given, own in _same(before["inputs"], of["inputs"], "side", "name"):
-            _add(given, own)
+    for before, after in _matching(earlier["operators"], later["operators"], "operator", "title"):
+        _accumulate(before, after)
+        for side_before, side_after in _matching(before["inputs"], after["inputs"], "side", "name"):
+            _accumulate(side_before, side_after)
 
 
-def _took(point: Figures) -> float:
+def _trigger_ms(point: Figures) -> float:
     return float(point.get("phasesMs", {}).get("triggerExecution", 0))
 
 
-def _same(earlier: list[Figures], later: list[Figures], *names: str) -> list[tuple[Figures, Figures]]:
+def _matching(earlier: list[Figures], later: list[Figures], *names: str) -> list[tuple[Figures, Figures]]:
     """Return those that are the same one in both: all, unless the query was changed."""
     known = {tuple(map(each.get, names)): each for each in earlier}
     return [(known[key], each) for each in later if (key := tuple(map(each.get, names))) in known]
 
 
-def _add(earlier: Figures, later: Figures) -> None:
+def _accumulate(earlier: Figures, later: Figures) -> None:
     for name in _SUMS:
         if name in earlier:
             later[name] = later.get(name, 0) + earlier[name]
@@ -188,27 +188,30 @@ def _add(earlier: Figures, later: Figures) -> None:
             later[name] = earlier[name]
 
 
-def _finished(point: Figures) -> Figures:
+def _as_figures(point: Figures) -> Figures:
     """Return a point in the form of figures."""
     hints: dict[str, list[int]] = {}
 
-    def done(of: Figures) -> Figures:
-        hints.update({hint: counted for hint, *counted in of["hints"].values()})
-        made = {**of, "hints": [hint for hint, *_ in of["hints"].values()]}
+    def convert(part: Figures) -> Figures:
+        hints.update({hint: counted for hint, *counted in part["hints"].values()})
+        made = {**part, "hints": [hint for hint, *_ in part["hints"].values()]}
         for name, counted in _HISTOGRAMS.items():
-            if name in of:
-                buckets = sorted(of[name]["buckets"].items())
+            if name in part:
+                buckets = sorted(part[name]["buckets"].items())
                 made[name] = {
-                    **of[name],
+                    **part[name],
                     "buckets": [{"fromMs": start, "toMs": end, counted: many} for (start, end), many in buckets],
                 }
         return made
 
-    operators = [{**done(of), "inputs": [done(given) for given in of["inputs"]]} for of in point["operators"]]
+    operators = [
+        {**convert(operator), "inputs": [convert(side) for side in operator["inputs"]]}
+        for operator in point["operators"]
+    ]
     return {**point, "operators": operators, "hintBatches": hints}
 
 
-def joined(*all_batches: Batches) -> Batches:
+def merge_batches(*all_batches: Batches) -> Batches:
     """Return the batches of several places together; the last place wins."""
     each = itertools.chain.from_iterable(figures for found in all_batches for figures in found.values())
-    return Gathered().add(each).batches()
+    return QueryBatches().add(each).batches()

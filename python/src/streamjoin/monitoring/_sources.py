@@ -9,19 +9,19 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from streamjoin.monitoring import _places
-from streamjoin.monitoring._event_log import figures_of_log
+from streamjoin.monitoring import _files
+from streamjoin.monitoring._event_log import read_event_log
+from streamjoin.monitoring._files import no_figures
 from streamjoin.monitoring._history import History
-from streamjoin.monitoring._places import no_figures
-from streamjoin.monitoring._series import Batches, Figures, Gathered, Read, of_line
+from streamjoin.monitoring._series import Batches, Figures, QueryBatches, Read, parse_line
 
 
-def of_lines(lines: Iterable[str]) -> Batches:
+def parse_lines(lines: Iterable[str]) -> Batches:
     """Return the figures in lines of JSON; a later line of one batch wins, for the batch ran again."""
-    return Gathered().add(of_line(line) for line in lines).batches()
+    return QueryBatches().add(parse_line(line) for line in lines).batches()
 
 
-def of_page(address: str, query: str | None, call: str) -> Batches:
+def read_page(address: str, query: str | None, call: str) -> Batches:
     """Return the figures that the page of a running driver has: the last batches of one query or of each.
 
     Raises:
@@ -42,46 +42,46 @@ def of_page(address: str, query: str | None, call: str) -> Batches:
         return found if isinstance(found, list) else []
 
     ids = [query] if query else [str(figures["id"]) for figures in get("")]
-    return Gathered().add(figures for each in ids for figures in get(f"?query={each}")).batches()
+    return QueryBatches().add(figures for each in ids for figures in get(f"?query={each}")).batches()
 
 
-def of_place(place: str, history: str | None, call: str) -> Batches:
+def read_location(location: str, history: str | None, call: str) -> Batches:
     """Return all figures at a path: of an event log, a history, or the query of a checkpoint in a history.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``, ``STREAMJOIN_PACKAGE_MISSING``.
     """
-    return looking_at(place, history, call, everything=True)()
+    return location_reader(location, history, call, everything=True)()
 
 
-def looking_at(place: str, history: str | None, call: str, everything: bool = False) -> Read:
-    """Return what looks at a place again and again; of a history it reads the last batches, and then what is new.
+def location_reader(location: str, history: str | None, call: str, everything: bool = False) -> Read:
+    """Return what looks at a location again and again; of a history it reads the last batches, and then what is new.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``; what is returned raises it too, and ``STREAMJOIN_PACKAGE_MISSING``.
     """
-    none = f"{place} is no history, event log or checkpoint with batches of joins"
-    look: Callable[[], Any]
-    if _places.is_address(place):
-        look = lambda: of_page(place, None, call)  # noqa: E731
-    elif (files := _event_log(place)) is not None:
+    none = f"{location} is no history, event log or checkpoint with batches of joins"
+    read: Read
+    if _files.is_url(location):
+        read = lambda: read_page(location, None, call)  # noqa: E731
+    elif (files := _event_log(location)) is not None:
         log = files
-        look = lambda: of_lines(figures_of_log(log(), call))  # noqa: E731
-    elif (query := _places.checkpoint_id(place)) is not None:
-        folder = history or _places.setting("spark.streamjoin.history")
+        read = lambda: parse_lines(read_event_log(log(), call))  # noqa: E731
+    elif (query := _files.checkpoint_query_id(location)) is not None:
+        folder = history or _files.session_setting("spark.streamjoin.history")
         if folder is None:
             raise no_figures(
                 call,
-                f"{place} is the checkpoint of the query {query}, which has no figures in itself",
+                f"{location} is the checkpoint of the query {query}, which has no figures in itself",
                 "Set spark.streamjoin.history to a folder before the query starts, and pass it as history=.",
             )
         none = f"the history {folder} has no batch of the query {query}"
-        look = History(folder, query, everything).look
+        read = History(folder, query, everything).read
     else:
-        look = History(place, None, everything).look
+        read = History(location, None, everything).read
 
     def found() -> Batches:
-        batches: Batches = look()
+        batches: Batches = read()
         if not batches:
             raise no_figures(call, none, _KEEP)
         return batches
@@ -95,11 +95,11 @@ _KEEP = (
 )
 
 
-def _event_log(place: str) -> Callable[[], Iterable[Any]] | None:
-    """Return what lists the files of the event log at a place; None if it is none."""
-    path = _places.local(place)
+def _event_log(location: str) -> Callable[[], Iterable[Any]] | None:
+    """Return what lists the files of the event log at a location; None if it is none."""
+    path = _files.local_path(location)
     if path is None:
         return None
     if path.is_file() and path.suffix != ".jsonl":
         return lambda: [path]
-    return (lambda: _places.events(path)) if path.name.startswith("eventlog_v2_") else None
+    return (lambda: _files.rolling_log_files(path)) if path.name.startswith("eventlog_v2_") else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streamjoin._display.units import instant, length, size
+from streamjoin._display.formats import format_bytes, format_duration, format_time
 from streamjoin.monitoring._series import Batches, Figures
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def renderable(queries: Batches) -> RenderableType:
 
     parts: list[RenderableType] = []
     for batches in queries.values():
-        parts += [_head(batches), *(_Fitting(operator, batches) for operator in batches[-1]["operators"])]
+        parts += [_head(batches), *(_FittingTable(operator, batches) for operator in batches[-1]["operators"])]
         parts += [_text(f"! {hint}", "yellow") for hint in _hints(batches[-1])]
     return Group(*parts)
 
@@ -57,14 +57,14 @@ def sparkline(values: list[float]) -> str:
 def _head(batches: list[Figures]) -> Text:
     last = batches[-1]
     times = [float(batch["phasesMs"].get("triggerExecution", 0)) for batch in batches[-_BATCHES:]]
-    trigger = f", one each {length(last['triggerMs'])}" if last.get("triggerMs") else ""
+    trigger = f", one each {format_duration(last['triggerMs'])}" if last.get("triggerMs") else ""
     text = _text(str(last.get("name") or last["id"]), "bold")
-    text.append(f"  batch {last['batch']} of {instant(last['timestamp'])} UTC took {times[-1]:.0f} ms{trigger}  ")
+    text.append(f"  batch {last['batch']} of {format_time(last['timestamp'])} UTC took {times[-1]:.0f} ms{trigger}  ")
     text.append(sparkline(times), "cyan")
     return text
 
 
-class _Fitting:
+class _FittingTable:
     """A table of an operator's inputs that leaves out columns where they do not fit, and never who waits for whom."""
 
     def __init__(self, operator: Figures, batches: list[Figures]) -> None:
@@ -91,8 +91,11 @@ def _table(operator: Figures, batches: list[Figures], columns: list[str]) -> Tab
     from rich import box
     from rich.table import Table
 
-    kept = f"{operator['rowsKept']:,} rows ({size(operator['bytesKept'])}, index {size(operator['memoryBytes'])})"
-    title = _text(f"{operator['operator']} {operator['title']}: {operator['rowsOut']:,} rows out, keeps {kept}")
+    kept, index = format_bytes(operator["bytesKept"]), format_bytes(operator["memoryBytes"])
+    title = _text(
+        f"{operator['operator']} {operator['title']}: {operator['rowsOut']:,} rows out, "
+        f"keeps {operator['rowsKept']:,} rows ({kept}, index {index})"
+    )
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         right = name in ("rows/s", "late", "rows kept", "bytes")
@@ -105,20 +108,20 @@ def _table(operator: Figures, batches: list[Figures], columns: list[str]) -> Tab
         watermark, newest = column.get("watermark"), column.get("newest")
         cells = (
             _text(given["name"]),
-            _text(_rate(operator["operator"], at, batches)),
+            _text(_rows_per_second(operator["operator"], at, batches)),
             _text(f"{given['late']:,}", "red") if given.get("late") else "",
             _text(f"{given['rowsKept']:,}"),
-            _text(size(given["bytesKept"])),
-            _text("none yet" if watermark is None else instant(watermark)),
-            _text("" if watermark is None or newest is None else length(newest - watermark)),
-            _text(_bar(given, limit_of(operator, given)), "blue"),
-            _text(_waits(operator, given)),
+            _text(format_bytes(given["bytesKept"])),
+            _text("none yet" if watermark is None else format_time(watermark)),
+            _text("" if watermark is None or newest is None else format_duration(newest - watermark)),
+            _text(_bar(given, eviction_limit(operator, given)), "blue"),
+            _text(_waits_for(operator, given)),
         )
         table.add_row(*(cell for name, cell in zip(_COLUMNS, cells, strict=True) if name in columns))
     return table
 
 
-def _rate(operator: int, at: int, batches: list[Figures]) -> str:
+def _rows_per_second(operator: int, at: int, batches: list[Figures]) -> str:
     """Return the rows a second of an input, over the last minute of batches."""
     minute = [batch for batch in batches if batch["timestamp"] >= batches[-1]["timestamp"] - 60_000]
     took = minute[-1]["timestamp"] - minute[0]["timestamp"]
@@ -134,7 +137,7 @@ def _rate(operator: int, at: int, batches: list[Figures]) -> str:
     return f"{rows * 1000 / took:,.1f}"
 
 
-def limit_of(operator: Figures, given: Figures) -> int | None:
+def eviction_limit(operator: Figures, given: Figures) -> int | None:
     """Return the eviction limit of an input by its first event-time column; None where nothing can leave yet."""
     first = given["columns"][0]["name"] if given["columns"] else None
     limits: list[int] = [
@@ -172,7 +175,7 @@ def _bar(given: Figures, limit: int | None) -> str:
     return "".join(cells)
 
 
-def _waits(operator: Figures, given: Figures) -> str:
+def _waits_for(operator: Figures, given: Figures) -> str:
     """Return for whose watermark the oldest row waits, and how far that has to go."""
     if given.get("leavesBy") is None or given.get("leavesAfter") is None:
         return ""
@@ -181,7 +184,7 @@ def _waits(operator: Figures, given: Figures) -> str:
     if found.get("watermark") is None:
         return f"{holder}, which has no watermark yet"
     to_go = given["leavesAfter"] - found["watermark"]
-    return f"{holder}, {length(to_go)} to go" if to_go > 0 else str(holder)
+    return f"{holder}, {format_duration(to_go)} to go" if to_go > 0 else str(holder)
 
 
 def _hints(batch: Figures) -> Iterator[str]:

@@ -7,9 +7,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.checks import wrong_argument
 from streamjoin._arguments.renamed import renamed_argument
-from streamjoin._packaging.optional import needed
+from streamjoin._packaging.optional import import_optional
 from streamjoin.monitoring import _screen
-from streamjoin.monitoring._query_figures import looking_at_query
+from streamjoin.monitoring._query_figures import figures_reader
 from streamjoin.monitoring._series import Read
 from streamjoin.monitoring._terminal_table import as_text
 
@@ -35,7 +35,7 @@ class Watch:
         _screen.draw(self._read, self._interval, "sj.watch")
 
     def __repr__(self) -> str:
-        needed("rich", _screen.WATCH, "sj.watch")
+        import_optional("rich", _screen.WATCH_EXTRA, "sj.watch")
         return as_text(self._read())
 
     def _repr_html_(self) -> str:
@@ -86,10 +86,10 @@ def watch(
     """
     if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
         raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
-    look = looking_at_query(query, history, "sj.watch")
-    look()  # what is wrong with the arguments is said here
+    read = figures_reader(query, history, "sj.watch")
+    read()  # what is wrong with the arguments is said here
     terminal = _screen.in_terminal()
-    watched = Watch(look, interval or (1 if terminal else 3))
+    watched = Watch(read, interval or (1 if terminal else 3))
     if terminal:
         watched.run()
     return watched

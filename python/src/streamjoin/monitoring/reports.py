@@ -6,8 +6,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.checks import wrong_argument
 from streamjoin._arguments.renamed import renamed_argument
-from streamjoin.monitoring._query_figures import looking_at_query
-from streamjoin.monitoring._report_page import write
+from streamjoin.monitoring._query_figures import figures_reader
+from streamjoin.monitoring._report_page import write_report
 
 
 @renamed_argument("of", "query")
@@ -45,7 +45,7 @@ def report(query: StreamingQuery | str | Path, path: str | Path, *, history: str
     """
     if not isinstance(path, str | Path):
         raise wrong_argument("sj.report", "the path of the file to write", path)
-    batches = looking_at_query(query, history, "sj.report", everything=True)()
+    batches = figures_reader(query, history, "sj.report", everything=True)()
     file = Path(path)
-    write(batches, query, file)
+    write_report(batches, query, file)
     return file

@@ -9,11 +9,11 @@ _CYCLE = 146_097 * 86_400_000
 """400 years, in milliseconds."""
 
 
-def length(millis: float) -> str:
+def format_duration(millis: float) -> str:
     """Return a duration by its two largest units; from ten seconds on by whole seconds.
 
     Example:
-        >>> length(5_400_000), length(-250), length(0)
+        >>> format_duration(5_400_000), format_duration(-250), format_duration(0)
         ('1 hour 30 minutes', '-250 ms', '0 seconds')
     """
     rest, parts = abs(round(millis)), list[str]()
@@ -26,13 +26,13 @@ def length(millis: float) -> str:
     return ("-" if millis < 0 else "") + " ".join(parts[:2]) if parts else "0 seconds"
 
 
-def instant(millis: float) -> str:
+def format_time(millis: float) -> str:
     """Return a time in UTC, without a fraction that is zero.
 
     Example:
-        >>> instant(1_767_225_600_000)
+        >>> format_time(1_767_225_600_000)
         '2026-01-01 00:00:00'
-        >>> instant(1_795_733_424_000_000)
+        >>> format_time(1_795_733_424_000_000)
         '58874-07-11 16:00:00'
     """
     # A broken row may have a time of any year. The calendar repeats itself after 400 years.
@@ -42,11 +42,11 @@ def instant(millis: float) -> str:
     return text.removesuffix(".000")
 
 
-def size(many: float) -> str:
+def format_bytes(many: float) -> str:
     """Return bytes by their unit.
 
     Example:
-        >>> size(999), size(34_000)
+        >>> format_bytes(999), format_bytes(34_000)
         ('999 B', '34.0 kB')
     """
     for unit in ("B", "kB", "MB", "GB"):

@@ -17,26 +17,26 @@ from streamjoin.errors import StreamJoinError
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def local(place: str) -> Path | None:
+def local_path(location: str) -> Path | None:
     """Return the path on this machine, or None for one of another file system."""
-    if place.startswith("file:"):
-        return Path(urlsplit(place).path)
-    return None if _SCHEME.match(place) else Path(place)
+    if location.startswith("file:"):
+        return Path(urlsplit(location).path)
+    return None if _SCHEME.match(location) else Path(location)
 
 
-def is_address(place: str) -> bool:
-    """Tell whether a place is a page, and no path."""
-    return urlsplit(place).scheme in ("http", "https")
+def is_url(location: str) -> bool:
+    """Tell whether a location is a page, and no path."""
+    return urlsplit(location).scheme in ("http", "https")
 
 
-def checkpoint_id(place: str) -> str | None:
+def checkpoint_query_id(location: str) -> str | None:
     """Return the id of the query that has its checkpoint at a path; None if it is no checkpoint."""
-    if is_address(place):
+    if is_url(location):
         return None
-    path = local(place)
+    path = local_path(location)
     try:
         if path is None:
-            text = text_of_spark(f"{place.rstrip('/')}/metadata")
+            text = read_with_spark(f"{location.rstrip('/')}/metadata")
         else:
             text = (path / "metadata").read_text(encoding="utf-8")
         return str(json.loads(text)["id"])
@@ -44,7 +44,7 @@ def checkpoint_id(place: str) -> str | None:
         return None
 
 
-def listed_by_spark(folder: str, ending: str, deep: bool) -> list[tuple[str, int]]:
+def list_with_spark(folder: str, ending: str, deep: bool) -> list[tuple[str, int]]:
     """Return the paths and sizes of the files in a folder, and below it if asked for; none is read."""
     from pyspark.errors import AnalysisException
 
@@ -57,7 +57,7 @@ def listed_by_spark(folder: str, ending: str, deep: bool) -> list[tuple[str, int
         return []
 
 
-def text_of_spark(path: str) -> str:
+def read_with_spark(path: str) -> str:
     """Return the text of a file.
 
     Raises:
@@ -71,18 +71,18 @@ def text_of_spark(path: str) -> str:
         raise FileNotFoundError(path) from error
 
 
-def setting(name: str) -> str | None:
+def session_setting(name: str) -> str | None:
     """Return a setting of the active session; None if it is not set, or if there is no session."""
-    session = _session()
+    session = _active_session()
     return None if session is None else session.conf.get(name, None)
 
 
-def settle() -> None:
+def flush_history() -> None:
     """Let the driver of the active session write the history of what its queries have reported, as far as it is here.
 
     It waits for two seconds at most.
     """
-    session = _session()
+    session = _active_session()
     if session is not None and not is_connect(session):
         from py4j.protocol import Py4JError
 
@@ -91,24 +91,24 @@ def settle() -> None:
 
 
 def no_figures(call: str, problem: str, advice: str) -> StreamJoinError:
-    """Return the error for a place without figures."""
+    """Return the error for a location without figures."""
     return StreamJoinError("STREAMJOIN_NO_FIGURES", call=call, problem=problem, advice=advice)
 
 
-def events(folder: Path) -> Iterator[Path]:
+def rolling_log_files(folder: Path) -> Iterator[Path]:
     """Yield the files of a rolling event log, in their order: ``events_<n>_<application>``, compacted or not."""
     numbered = [(int(found[1]), file) for file in folder.iterdir() if (found := re.match(r"events_(\d+)_", file.name))]
     yield from (file for _, file in sorted(numbered))
 
 
 def _reader(path: str) -> Any:
-    session = _session()
+    session = _active_session()
     if session is None:
         raise no_figures("streamjoin", f"{path} is not on this machine", "Read it where a SparkSession is active.")
     return session.read
 
 
-def _session() -> Any:
+def _active_session() -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
