@@ -27,7 +27,7 @@ CLIENT := .venv-client-$(SPARK)
 JARS := python/src/streamjoin/jars
 jar_of = $(JARS)/streamjoin-spark$(1)_2.13-$(VERSION).jar
 JAR := $(call jar_of,$(SPARK))
-JAR_SOURCES := $(shell find scala/*/src/main project -name target -prune -o -type f -print) build.sbt VERSION LICENSE \
+JAR_SOURCES := $(shell find scala/*/src/main project \( -name target -o -path project/release \) -prune -o -type f -print) build.sbt VERSION LICENSE \
 	python/src/streamjoin/error-conditions.json
 
 # Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
@@ -177,10 +177,10 @@ lint-python:
 	@$(RUFF) format --check $(RUFF_CONFIG)
 	@$(MYPY) python/src $(wildcard examples/*.py)
 	@MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	@MYPYPATH=tests:examples:examples/demo:project:docs $(MYPY) $(wildcard tests/*.py)
+	@MYPYPATH=tests:examples:examples/demo:project/release:project/locks:docs $(MYPY) $(wildcard tests/*.py)
 	@$(MYPY) $(wildcard tests/jobs/*.py)
-	@MYPYPATH=benchmarks:project:tests $(MYPY) $(wildcard benchmarks/*.py)
-	@$(VENV)/python project/jars.py check
+	@MYPYPATH=benchmarks:tests $(MYPY) $(wildcard benchmarks/*.py)
+	@$(VENV)/python project/locks/jars.py check
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt
@@ -220,12 +220,12 @@ release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))
 	cp dist/maven/$(subst .,/,$(GROUP))/*/$(VERSION)/streamjoin-spark*_2.13-$(VERSION).jar $(JARS)
 	.venv/bin/python -m build --no-isolation --outdir dist python
 	.venv/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
-	.venv/bin/python project/sbom.py dist/streamjoin-$(VERSION).cdx.json
-	.venv/bin/python project/jars.py check
+	.venv/bin/python project/release/sbom.py dist/streamjoin-$(VERSION).cdx.json
+	.venv/bin/python project/locks/jars.py check
 	cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
 sign: ## sign what is in DIST, with gpg's key: dist/ unless DIST is given (PGP_PASSPHRASE if it has one)
-	$(PYTHON) project/sign.py "$(DIST)"
+	$(PYTHON) project/release/sign.py "$(DIST)"
 
 bundle: .tools/sbt-launch.jar ## what Maven Central gets of DIST, as one file: target/sona-bundle/bundle.zip
 	$(SBT) sonaBundle
@@ -235,7 +235,7 @@ upload: .tools/sbt-launch.jar ## publish DIST at Maven Central; it cannot be tak
 
 # Without uploads; the key is thrown away.
 try-release: .venv/.installed docs ## rehearse the release of what is in dist/: signatures, bundle, SBOM, site; then as a stranger, on each line of Spark
-	.venv/bin/python project/try_release.py
+	.venv/bin/python project/release/try_release.py
 
 jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
 
@@ -315,8 +315,8 @@ pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isola
 	touch $@
 
 # Hadoop's client of S3, and a server in an environment of its own.
-.tools/s3/.installed: project/s3.xml $(LOCKS)/s3.txt
-	$(MVN) -f project/s3.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+.tools/s3/.installed: tests/servers/s3.xml $(LOCKS)/s3.txt
+	$(MVN) -f tests/servers/s3.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
 		-DoutputDirectory=$(TOOLS)/s3/jars
 	$(PYTHON) -m venv .tools/s3/venv
 	.tools/s3/venv/bin/python -m pip install --quiet --require-hashes --requirement $(LOCKS)/s3.txt
@@ -337,7 +337,7 @@ locks: .venv/.installed ## renew project/locks: the newest versions of Python pa
 	$(foreach line,$(LINES),echo pyspark-client==$(call client_of,$(line)) | \
 		$(COMPILE) - python/pyproject.toml --extra connect --extra report --extra watch --output-file $(LOCKS)/client-$(line).txt &&) true
 	echo 'moto[server]' | $(COMPILE) - --output-file $(LOCKS)/s3.txt
-	.venv/bin/python project/jars.py write
+	.venv/bin/python project/locks/jars.py write
 
 signatures: $(JAR) .venv/.installed ## write what the API promises, after a change that is meant: python/ and scala/signatures.txt
 	.venv/bin/python tests/signatures.py

@@ -25,8 +25,8 @@ from sides import BY_NAME, session
 import streamjoin as sj
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "project"))
-from s3_store import IS_INSTALLED, Store  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests"))
+from servers.s3 import IS_INSTALLED, Store  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results" / "object-store.md"
 PARTITIONS = 4

@@ -22,11 +22,11 @@ from pyspark.sql import SparkSession
 import streamjoin as sj
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "project")]
+sys.path.insert(0, str(ROOT / "tests"))
 
-from jdbc_drivers import H2, MARIADB, POSTGRES, driver_jar  # noqa: E402
-from mariadb import MariaDb, is_installed  # noqa: E402
-from postgres import Postgres, binaries  # noqa: E402
+from servers.jdbc_drivers import H2, MARIADB, POSTGRES, driver_jar  # noqa: E402
+from servers.mariadb import MariaDb, is_installed  # noqa: E402
+from servers.postgres import Postgres, binaries  # noqa: E402
 
 SIZES = (1_000, 100_000, 1_000_000)
 CHANGES = 1_000

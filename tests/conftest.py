@@ -13,9 +13,13 @@ from typing import Any
 
 import pyspark
 import pytest
+from arranged_shop import Shop
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from shop import Shop
+from servers.jdbc_drivers import MARIADB, POSTGRES, driver_jar
+from servers.mariadb import MariaDb, is_installed
+from servers.ports import free_port
+from servers.postgres import Postgres, binaries
 
 import streamjoin as sj
 
@@ -23,11 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
 
 # Some tests use what the build has in Python.
-sys.path.insert(0, str(ROOT / "project"))
-from jdbc_drivers import MARIADB, POSTGRES, driver_jar  # noqa: E402
-from mariadb import MariaDb, is_installed  # noqa: E402
-from ports import free_port  # noqa: E402
-from postgres import Postgres, binaries  # noqa: E402
+sys.path[:0] = [str(ROOT / "project" / folder) for folder in ("release", "locks")]
 from spark_lines import spark_lines  # noqa: E402
 
 # The lines of Spark, and the one that the tests run on.

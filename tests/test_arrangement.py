@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arranged_shop import ORDERS, Shop, Values, refused, rows_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from shop import ORDERS, Shop, Values, refused, rows_of
 
 import streamjoin as sj
 

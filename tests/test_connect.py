@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from conftest import LONG, ROOT, Run, run
-from ports import free_port
+from servers.ports import free_port
 
 from streamjoin._packaging.jars import jar_path
 

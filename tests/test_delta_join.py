@@ -6,11 +6,24 @@ from typing import Any
 
 import duckdb
 import pytest
+from arranged_shop import (
+    CONDITION,
+    CUSTOMERS,
+    JOINED,
+    ORDERS,
+    ROUNDS,
+    Shop,
+    Values,
+    adds_up,
+    joined,
+    play,
+    refused,
+    rows_of,
+)
 from conftest import LONG
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, adds_up, joined, play, refused, rows_of
 
 import streamjoin as sj
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import LINE, LINES, ROOT, run
-from s3_store import IS_INSTALLED, Store
+from servers.s3 import IS_INSTALLED, Store
 
 JOB = ROOT / "tests" / "jobs" / "s3_job.py"
 FILES = 12

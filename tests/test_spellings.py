@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from arranged_shop import CUSTOMERS, ORDERS, Shop, refused, rows_of
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from shop import CUSTOMERS, ORDERS, Shop, refused, rows_of
 
 import streamjoin as sj
 

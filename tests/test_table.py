@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from arranged_shop import Shop, adds_up, rows_of
 from conftest import ROOT, refused
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from shop import Shop, adds_up, rows_of
 
 import streamjoin as sj
 from streamjoin import JoinType

@@ -8,13 +8,13 @@ from typing import Any
 
 import duckdb
 import pytest
+from arranged_shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, joined, play, refused
 from conftest import LONG
-from mariadb import MariaDb
-from postgres import Postgres
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, joined, play, refused
+from servers.mariadb import MariaDb
+from servers.postgres import Postgres
 from upserts import COLUMNS, change, forget_commit, run, tables
 
 import streamjoin as sj

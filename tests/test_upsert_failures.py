@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
+from arranged_shop import Shop, Values, refused
 from conftest import LONG, ROOT, TOOLS, kill_group
-from jdbc_drivers import POSTGRES, driver_jar
-from postgres import Postgres
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from shop import Shop, Values, refused
+from servers.jdbc_drivers import POSTGRES, driver_jar
+from servers.postgres import Postgres
 from upserts import COLUMNS, change, forget_commit, run, tables
 
 import streamjoin as sj

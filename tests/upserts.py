@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from postgres import Postgres
+from arranged_shop import Values
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
-from shop import Values
+from servers.postgres import Postgres
 
 import streamjoin as sj
 

@@ -1,4 +1,4 @@
-"""The lock of all jars that Maven and sbt fetch: ``python project/jars.py check``, or ``write``.
+"""The lock of all jars that Maven and sbt fetch: ``python project/locks/jars.py check``, or ``write``.
 
 Versions are pinned in the build, and what a published version needs never changes; the lock has the SHA-256 of each
 jar. Coursier and Maven keep what they fetch under ``.tools``, by its path in a repository.
@@ -8,7 +8,7 @@ import hashlib
 import sys
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "project" / "locks" / "jars.sha256"
 
 

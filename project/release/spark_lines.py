@@ -15,6 +15,6 @@ class SparkLine(NamedTuple):
 
 def spark_lines() -> list[SparkLine]:
     """Return the lines, the oldest first."""
-    text = Path(__file__).with_name("spark-lines").read_text()
+    text = (Path(__file__).resolve().parents[1] / "spark-lines").read_text()
     rows = [row.split() for row in text.splitlines() if not row.startswith("#")]
     return [SparkLine(name, version, client, default == ["default"]) for name, version, _, client, *default in rows]

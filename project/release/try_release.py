@@ -1,4 +1,4 @@
-"""Tries what `make release` built: ``python project/try_release.py [line ...]``.
+"""Tries what `make release` built: ``python project/release/try_release.py [line ...]``.
 
 First what happens to it before it is published (`rehearse.py`), then what a stranger does with it. For each line of
 Spark an empty environment gets PySpark and the wheel, and runs a join of two streams; then the same join runs by
@@ -16,7 +16,7 @@ from publisher import PUBLISHER
 from rehearse import rehearse
 from spark_lines import spark_lines
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 VERSION = (ROOT / "VERSION").read_text().strip()
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"

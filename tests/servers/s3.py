@@ -5,14 +5,15 @@ import time
 import urllib.request
 from pathlib import Path
 
-from ports import free_port
+from servers.ports import free_port
 
-_FOLDER = Path(__file__).resolve().parent.parent / ".tools" / "s3"
+_FOLDER = Path(__file__).resolve().parents[2] / ".tools" / "s3"
 JARS = sorted((_FOLDER / "jars").glob("*.jar"))
 _PYTHON = _FOLDER / "venv" / "bin" / "python"
 IS_INSTALLED = bool(JARS) and _PYTHON.exists()
-# Werkzeug answers `Expect: 100-continue`, and so does the HTTP server below it: a client takes the second answer for
-# that of its request. It would colour the lines of requests that fail or return a part.
+# Werkzeug answers `Expect: 100-continue`, and so does the HTTP server below it: a client takes the
+# second answer for that of its request. It would colour the lines of requests that fail or return a
+# part.
 _SERVER = """
 from http.server import BaseHTTPRequestHandler
 from moto.server import main

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from ports import free_port
+from servers.ports import free_port
 
 
 def is_installed() -> bool:

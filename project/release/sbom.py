@@ -1,4 +1,4 @@
-"""Writes the bill of materials of a release: ``python project/sbom.py <file>``, of what is in the folder of the file.
+"""Writes the bill of materials of a release: ``python project/release/sbom.py <file>``, of what is next to the file.
 
 The jars have our own classes alone, and the wheel those jars, so each component stands for itself; Spark, which they
 need and do not bring, is listed as what the user provides.
@@ -20,7 +20,7 @@ from packageurl import PackageURL
 from publisher import PUBLISHER
 from spark_lines import spark_lines
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VERSION = (ROOT / "VERSION").read_text().strip()
 LICENSE = LicenseExpression("Apache-2.0")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from ports import free_port
+from servers.ports import free_port
 
 
 def binaries() -> Path | None:

@@ -21,7 +21,7 @@ from zipfile import ZipFile
 from publisher import PUBLISHER
 from sign import to_sign
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VERSION = (ROOT / "VERSION").read_text().strip()
 POM = "{http://maven.apache.org/POM/4.0.0}"
 # What Maven Central asks for: of each artifact, and in its description.

@@ -1,4 +1,4 @@
-"""Signs what is published: ``python project/sign.py <dist>``, with the key of gpg's keyring.
+"""Signs what is published: ``python project/release/sign.py <dist>``, with the key of gpg's keyring.
 
 Each file of the Maven repository gets a signature next to it, as Maven Central asks for, and `SHA256SUMS` one that
 stands for everything. The passphrase, if the key has one, is in `PGP_PASSPHRASE`.
