@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from arrangements import cold_start, commit, hot_key
-from changing import TABLES, WARM_UP, Feed, Tables, maintained, measured, registry, session, spread, times
-from machine import machine, project
+from harness.arrangements import cold_start, commit, hot_key
+from harness.changing import TABLES, WARM_UP, Feed, Tables, maintained, measured, registry, session, spread, times
+from harness.machine import machine, project
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery

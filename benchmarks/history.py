@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from machine import machine, project
+from harness.machine import machine, project
 
 from streamjoin.monitoring._sources import location_reader
 from streamjoin.monitoring._terminal_table import as_text

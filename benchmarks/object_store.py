@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from machine import machine, project
+from harness.machine import machine, project
+from harness.sides import BY_NAME, session
 from pyspark.sql import functions as F  # noqa: N812
-from sides import BY_NAME, session
 
 import streamjoin as sj
 

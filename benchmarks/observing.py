@@ -14,8 +14,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from changing import Feed, chance, spread
-from machine import machine, project
+from harness.changing import Feed, chance, spread
+from harness.machine import machine, project
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery

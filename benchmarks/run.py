@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import runs as store
-from generate import expected_asof, expected_join, expected_union, generate
-from machine import machine, project
-from report import report
-from runs import Record, Run, Runs
-from scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, scenarios
-from sides import BY_NAME, FLOORS, PARTITIONS, Side
+from harness import runs as store
+from harness.generate import expected_asof, expected_join, expected_union, generate
+from harness.machine import machine, project
+from harness.report import report
+from harness.runs import Record, Run, Runs
+from harness.scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, scenarios
+from harness.sides import BY_NAME, FLOORS, PARTITIONS, Side
 
 RESULTS = Path(__file__).with_name("results")
 # A run takes the Spark of this Python, whatever the machine has besides.
@@ -180,10 +180,12 @@ class Benchmark:
             subprocess.TimeoutExpired: It took longer than the limit. Its JVM ends with it (PythonGatewayServer reads
                 its standard input to the end).
         """
-        command = [sys.executable, str(Path(__file__).with_name("measure.py"))]
+        command = [sys.executable, "-m", "harness.measure"]
         command += ["--scenario", job.scenario.name, "--scale", str(self.scale), "--side", job.side.name]
         command += ["--work", str(self.work), "--part", part, "--conf", *settings]
         environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
+        path = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=self.limit)
         if done.returncode != 0:
             sys.exit(f"{done.stderr}\n{job.scenario.name}, {job.side.name}: exit code {done.returncode}")

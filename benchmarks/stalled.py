@@ -11,10 +11,10 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from picture import LEFT, PLOT, WIDTH, line, rectangle, svg, text
+from harness.picture import LEFT, PLOT, WIDTH, line, rectangle, svg, text
+from harness.sides import BY_NAME, session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from sides import BY_NAME, session
 
 BATCHES = 72
 STALLED_AFTER = 12

@@ -11,16 +11,16 @@ import argparse
 import shutil
 from pathlib import Path
 
-from changing import session
-from goals import goals
-from machine import machine, project
-from process_time import ProcessTime, Sizes
-from report import environment, goals_table, section
+from harness.changing import session
+from harness.goals import goals
+from harness.machine import machine, project
+from harness.process_time import ProcessTime, Sizes
+from harness.report import environment, goals_table, section
+from harness.runs import Runs, read
+from harness.scenarios import current, scenarios
+from harness.sides import TEMPORAL
+from harness.windows import windows
 from run import Benchmark, plan
-from runs import Runs, read
-from scenarios import current, scenarios
-from sides import TEMPORAL
-from windows import windows
 
 RESULTS = Path(__file__).with_name("results") / "temporal.md"
 PARTS = ("event", "process", "windows")

@@ -23,11 +23,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from changing import Feed, chance, maintained, session, spread
-from machine import machine, project
+from harness.changing import Feed, chance, maintained, session, spread
+from harness.machine import machine, project
+from harness.windows import ROCKSDB, Case, Run, closest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from windows import ROCKSDB, Case, Run, closest
 
 import streamjoin as sj
 

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from changing import maintained
-from measure import executed
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
+from harness.changing import maintained
+from harness.measure import executed
 
 SIDES = {
     "sj.table": "looked up in an arrangement",

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from figures import GROWTH, STATE, TIMES, Figure, extra
-from goals import Goal, goals
-from picture import picture
-from runs import Record, Runs, read, wall
-from scenarios import Scenario, current, scenarios
-from sides import ALL, FLOORS, WITH_STATE
+from harness.figures import GROWTH, STATE, TIMES, Figure, extra
+from harness.goals import Goal, goals
+from harness.picture import picture
+from harness.runs import Record, Runs, read, wall
+from harness.scenarios import Scenario, current, scenarios
+from harness.sides import ALL, FLOORS, WITH_STATE
 
 
 def report(results: Path, name: str, scale: float) -> str:

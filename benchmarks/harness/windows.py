@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from changing import Feed, chance, spread
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
+from harness.changing import Feed, chance, spread
 
 GOAL = 1.3
 TIMES = (1, 10)

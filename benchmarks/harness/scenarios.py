@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from generate import JoinType, Streams, band, history, hot_key, loaded, priced, w2, w2f
-from runs import Record
-from sides import BUDGETS, BY_NAME, EVERY, FLOORS, OURS, PARTITIONS, SPARK, TEMPORAL, WITH_FILES
+from harness.generate import JoinType, Streams, band, history, hot_key, loaded, priced, w2, w2f
+from harness.runs import Record
+from harness.sides import BUDGETS, BY_NAME, EVERY, FLOORS, OURS, PARTITIONS, SPARK, TEMPORAL, WITH_FILES
 
 # What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
 Kind = Literal["time", "memory", "budget", "rebuild"]

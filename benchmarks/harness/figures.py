@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Callable
 from typing import NamedTuple
 
-from runs import Run, Value, percentile
-from scenarios import Scenario
+from harness.runs import Run, Value, percentile
+from harness.scenarios import Scenario
 
 MB = 1_000_000
 

@@ -3,11 +3,11 @@
 import statistics
 from pathlib import Path
 
-from changing import WARM_UP, Feed, chance, maintained, measured, registry, spread, times
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import streamjoin as sj
+from harness.changing import WARM_UP, Feed, chance, maintained, measured, registry, spread, times
 
 CHANGES = 10_000
 COLD_STARTS = 5

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import figures
-from runs import Runs, Value, wall
-from scenarios import CATCH_UP_DAYS, Scenario
-from sides import BUDGETS, FLOOR_OUR_FILES, OURS, SPARK
+from harness import figures
+from harness.runs import Runs, Value, wall
+from harness.scenarios import CATCH_UP_DAYS, Scenario
+from harness.sides import BUDGETS, FLOOR_OUR_FILES, OURS, SPARK
 
 
 class Goal(NamedTuple):

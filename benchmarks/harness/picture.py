@@ -3,10 +3,10 @@
 from html import escape
 from typing import NamedTuple
 
-from figures import rows_per_second
-from runs import Runs, wall
-from scenarios import Scenario
-from sides import ALL
+from harness.figures import rows_per_second
+from harness.runs import Runs, wall
+from harness.scenarios import Scenario
+from harness.sides import ALL
 
 COLORS = {
     "spark-default": "#e07b39",

@@ -15,15 +15,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from generate import Streams, Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from scenarios import Scenario, scenarios
-from sides import BY_NAME, WITH_STATE, Side, session
-from with_state import with_state
 
 import streamjoin as sj
+from harness.generate import Streams, Table
+from harness.scenarios import Scenario, scenarios
+from harness.sides import BY_NAME, WITH_STATE, Side, session
+from harness.with_state import with_state
 
 Record = dict[str, Any]
 
