@@ -53,7 +53,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -181,6 +181,10 @@ lint-python:
 	@$(MYPY) $(wildcard tests/jobs/*.py)
 	@MYPYPATH=benchmarks:tests $(MYPY) $(wildcard benchmarks/*.py)
 	@$(VENV)/python project/locks/jars.py check
+
+# Needs nothing but Python. The script has the rules, and takes pages: `python3 project/prose.py docs/tuning.md`.
+lint-prose: ## lines, phrases and commit subjects of what readers read
+	@$(PYTHON) project/prose.py
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt

@@ -1,0 +1,147 @@
+"""Checks prose: ``python project/prose.py`` checks everything, ``python project/prose.py docs/tuning.md`` some pages.
+
+Pages: prose has at most 120 characters a line and none of the phrases below. Code blocks, inline code and the targets
+of links are not prose. Table rows, headings, link definitions and lines without a space to break at may be longer.
+
+Commits: a subject has at most 72 characters and starts with a capitalized imperative. Commits after ``BASE`` are
+checked; in a shallow clone that does not reach ``BASE``, all that it has; without git, none. Merges and
+reverts are exempt, as git writes their subjects.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("docs/*.md", "docs/recipes/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
+LINE = 120
+SUBJECT = 72
+# The last commit before this check was introduced.
+BASE = "2d2181d9d553a5f0e62f3781213dddeb22ef0452"
+
+# What not to write, and what to write instead. A space stands for any white space; case does not matter.
+PHRASES = {
+    r"(come|comes|came|coming) out": "emit",
+    r"(meet|meets|meeting)": "match",
+    r"(has|have|had|must|should|could) (have )?met": "match",
+    r"(go|goes|went|gone|going) on": "continue",
+    r"beside": "alongside, next to; compared with",
+    r"anew": "again, from scratch",
+    r"(begin|begins|began|begun|beginning) (again|over)": "restart",
+    r"(refused|rejected|named|told|arguments[^.|]*,) by name": "explicitly, with an error, as keywords",
+    r"as (it|they) (is|are|was|were)": "unchanged, current, as sent",
+    r"any more(?=\s*[.,;:)|])": "no longer",
+    r"(work|works|worked|working) out": "compute",
+    r"shall": "must, will",
+    r"(go|goes|went|gone|going) by": "use, follow, depend on",
+    r"(is|are|was|were|still|yet) to come": "can still arrive",
+    r"for ever": "forever",
+    r"of (yours|ours|mine|theirs)": "your, our, their",
+    r"but for": "except for",
+    r"refus(e|es|ed|al|als|ing)": "reject",
+    r"what holds then": "what is guaranteed",
+    r"once for all": "one copy for all",
+    r"(tell|tells|told) apart": "distinguish",
+    r"as ever": "as usual",
+    r"whom": "which (of inputs, queries, tasks)",
+    r"(?-i:The) same( with| for| as| in| but| from|(?=\.))": "what is the same, in a full sentence",
+}
+PATTERNS = [
+    (re.compile(rf"(?<!\w)(?:{each})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), say) for each, say in PHRASES.items()
+]
+
+NOT_PROSE = re.compile(
+    r"^```.*?^```$|`[^`\n]+`|(?<=\])\([^)\s]+\)|^\[[^\]]+\]: .*$|<!--.*?-->", re.MULTILINE | re.DOTALL
+)
+MAY_BE_LONG = re.compile(r"\s*\||#|\[[^\]]+\]: |[\s>]*(?:[-*]|\d+\.)?\s*\S+$")
+
+SUBJECT_OF_GIT = re.compile(r"(?:Merge|Revert)\b")
+IMPERATIVE = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*(?= )")
+# Third person, past tense and gerund; "Pass", "Focus", "Embed", "Feed", "Bring" and the like are imperatives.
+INFLECTED = re.compile(r".*(?:(?<![su])s|(?<!e)ed|.ying|.[^r]ing)$")
+NO_VERBS = {"The", "An", "No", "Not", "New", "This", "That", "It", "What", "When", "How", "Now", "More", "Some", "All"}
+EXCEPTIONS = {"Alias", "Embed", "Shed", "Ping", "String"}
+
+
+def main(arguments: list[str]) -> None:
+    """Print what is wrong, one finding a line, and exit with an error if there is any."""
+    pages = [Path(each).resolve() for each in arguments] or pages_of(ROOT)
+    found = [f"{page.relative_to(ROOT)}:{each}" for page in pages for each in check_page(page.read_text("utf-8"))]
+    if not arguments:
+        found += [f"commit {each}" for each in check_subjects(subjects(ROOT))]
+    for each in found:
+        print(each)
+    if found:
+        sys.exit(f"{len(found)} lines to change; project/prose.py has the rules.")
+
+
+def pages_of(root: Path) -> list[Path]:
+    """Return the pages that are checked."""
+    return [page for pattern in PAGES for page in sorted(root.glob(pattern))]
+
+
+def check_page(text: str) -> Iterator[str]:
+    """Yield what is wrong with a page, with the number of the line."""
+    found = [(number, f"{len(line)} characters, at most {LINE}") for number, line in long_lines(text)]
+    prose = NOT_PROSE.sub(blank, text)
+    for pattern, instead in PATTERNS:
+        for match in pattern.finditer(prose):
+            found.append((text.count("\n", 0, match.start()) + 1, f'"{" ".join(match[0].split())}": write {instead}'))
+    yield from (f"{number}: {message}" for number, message in sorted(found))
+
+
+def long_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of prose that could be shorter, with their numbers."""
+    in_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        in_code ^= line.startswith("```")
+        if len(line) > LINE and not in_code and not MAY_BE_LONG.match(line):
+            yield number, line
+
+
+def blank(match: re.Match[str]) -> str:
+    """Return a text of the same lines that no pattern matches."""
+    return re.sub(r"[^\n]", "\0", match[0])
+
+
+def check_subjects(lines: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with subjects, each given as the commit's id, a space and the subject."""
+    for line in lines:
+        commit, _, subject = line.partition(" ")
+        if SUBJECT_OF_GIT.match(subject):
+            continue
+        if len(subject) > SUBJECT:
+            yield f"{commit}: {len(subject)} characters, at most {SUBJECT}: {subject}"
+        if not is_imperative(subject):
+            yield f'{commit}: does not start with an imperative such as "Fix": {subject}'
+
+
+def is_imperative(subject: str) -> bool:
+    """Say whether a subject looks like "Fix duplicate rows"."""
+    word = IMPERATIVE.match(subject)
+    return word is not None and (
+        word[0] in EXCEPTIONS or (word[0] not in NO_VERBS and INFLECTED.fullmatch(word[0]) is None)
+    )
+
+
+def subjects(root: Path) -> list[str]:
+    """Return the commits to check, each with its subject; the newest is the first."""
+    if not (root / ".git").exists():
+        return []
+    known = git(root, "cat-file", "-e", f"{BASE}^{{commit}}").returncode == 0
+    done = git(root, "log", "--format=%h %s", f"{BASE}..HEAD" if known else "HEAD")
+    return done.stdout.splitlines()
+
+
+def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run git in a folder; a machine without it has no history."""
+    try:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(arguments, 127, stdout="", stderr="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
