@@ -42,7 +42,6 @@ PHRASES = {
     r"but for": "except for",
     r"refus(e|es|ed|al|als|ing)": "reject",
     r"what holds then": "what is guaranteed",
-    r"once for all": "one copy for all",
     r"(tell|tells|told) apart": "distinguish",
     r"as ever": "as usual",
     r"whom": "which (of inputs, queries, tasks)",
