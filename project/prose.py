@@ -3,9 +3,9 @@
 Pages: prose has at most 120 characters a line and none of the phrases below. Code blocks, inline code and the targets
 of links are not prose. Table rows, headings, link definitions and lines without a space to break at may be longer.
 
-Commits: a subject has at most 72 characters and starts with a capitalized imperative. Commits after ``BASE`` are
-checked; in a shallow clone that does not reach ``BASE``, all that it has; without git, none. Merges and
-reverts are exempt, as git writes their subjects.
+Commits: a subject has at most 72 characters and starts with an imperative, capitalized ("Fix duplicate rows") or after
+the name of an area ("Docs: rewrite the migration page"). Commits after ``BASE`` are checked; in a shallow clone that
+does not reach ``BASE``, all that it has; without git, none. Merges and reverts are exempt: git writes their subjects.
 """
 
 import re
@@ -57,11 +57,11 @@ NOT_PROSE = re.compile(
 MAY_BE_LONG = re.compile(r"\s*\||#|\[[^\]]+\]: |[\s>]*(?:[-*]|\d+\.)?\s*\S+$")
 
 SUBJECT_OF_GIT = re.compile(r"(?:Merge|Revert)\b")
-IMPERATIVE = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*(?= )")
-# Third person, past tense and gerund; "Pass", "Focus", "Embed", "Feed", "Bring" and the like are imperatives.
-INFLECTED = re.compile(r".*(?:(?<![su])s|(?<!e)ed|.ying|.[^r]ing)$")
+IMPERATIVE = re.compile(r"(?:[A-Z][\w ]*: )?([A-Z][a-z]+(?:-[a-z]+)*|(?<=: )[a-z]+(?:-[a-z]+)*)(?= )")
+# Third person, past tense and gerund, but not "Pass", "Focus" and "Feed".
+INFLECTED = re.compile(r".*(?:(?<![su])s|(?<!e)ed|ing)$")
 NO_VERBS = {"The", "An", "No", "Not", "New", "This", "That", "It", "What", "When", "How", "Now", "More", "Some", "All"}
-EXCEPTIONS = {"Alias", "Embed", "Shed", "Ping", "String"}
+EXCEPTIONS = {"Alias", "Bring", "Embed", "Ping", "Shed", "String"}
 
 
 def main(arguments: list[str]) -> None:
@@ -119,10 +119,11 @@ def check_subjects(lines: Iterable[str]) -> Iterator[str]:
 
 def is_imperative(subject: str) -> bool:
     """Say whether a subject looks like "Fix duplicate rows"."""
-    word = IMPERATIVE.match(subject)
-    return word is not None and (
-        word[0] in EXCEPTIONS or (word[0] not in NO_VERBS and INFLECTED.fullmatch(word[0]) is None)
-    )
+    found = IMPERATIVE.match(subject)
+    if found is None:
+        return False
+    word = found[1].capitalize()
+    return word in EXCEPTIONS or (word not in NO_VERBS and INFLECTED.fullmatch(word) is None)
 
 
 def subjects(root: Path) -> list[str]:

@@ -54,6 +54,7 @@ def test_a_phrase_says_what_to_write_and_does_not_suggest_another(pattern: str) 
         "Speed up probes",
         "Bring back the index",
         "Re-read the block",
+        "Docs: rewrite the migration page",
         f"Merge {'1a2b3c4d' * 5} into {'1a2b3c4d' * 5}",
         'Revert "reads"',
     ],
@@ -66,7 +67,9 @@ def test_a_subject_that_passes(subject: str) -> None:
     "subject",
     [
         "fix duplicate rows",
-        "Docs: say it in plain words",
+        "Docs: what the page prints",
+        "Docs: rewrites the page",
+        "docs: rewrite the page",
         "Fixed duplicate rows",
         "Fixes duplicate rows",
         "Fixing duplicate rows",
