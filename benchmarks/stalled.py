@@ -2,7 +2,7 @@
 
 ``python benchmarks/stalled.py`` writes ``docs/stalled-stream.svg``. Orders and deliveries go on, ten minutes of event
 time a batch; returns come in the first batches and then no more. Spark has one watermark for the whole query, the
-slowest; it refuses a second join over two event-time columns, so that its query turns the time of the order into a
+slowest; it rejects a second join over two event-time columns, so that its query turns the time of the order into a
 number in between.
 """
 

@@ -14,7 +14,7 @@ condition = expr("id = order_id")
 try:
     orders.join(deliveries, condition).writeStream.format("noop").start()
 except AnalysisException as error:
-    print(f"Refused with {error.getCondition()}:\n\n{error}\n")
+    print(f"Rejected with {error.getCondition()}:\n\n{error}\n")
 
 condition &= expr("delivered BETWEEN ordered AND ordered + INTERVAL 1 HOUR")
 joined = orders.join(deliveries, condition)

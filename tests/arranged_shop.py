@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import streamjoin as sj
@@ -76,16 +74,6 @@ def adds_up(changes: Counter[tuple[Any, ...]], batch: DataFrame) -> None:
         changes[tuple(row)] += diff
         if changes[tuple(row)] == 0:
             del changes[tuple(row)]
-
-
-def refused(condition: str, call: Callable[[], object], text: str = "") -> None:
-    """Expect one of our errors, raised at once or as the cause of a failed query."""
-    with pytest.raises((sj.StreamJoinError, AnalysisException, StreamingQueryException)) as caught:
-        call()
-    error: Any = caught.value
-    assert condition in str(error), str(error)
-    assert isinstance(error, StreamingQueryException) or error.getCondition() == condition
-    assert text in str(error)
 
 
 ROUNDS: list[dict[str, list[Values]]] = [

@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 from arranged_shop import Shop
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from servers.jdbc_drivers import MARIADB, POSTGRES, driver_jar
 from servers.mariadb import MariaDb, is_installed
@@ -148,14 +148,15 @@ def python(tmp_path: Path) -> Run:
     return run_text
 
 
-def refused(condition: str, fix: str, call: Callable[[], Any]) -> None:
-    """Expect a call to fail with this condition, and with this text and nothing of py4j in its message."""
-    with pytest.raises((sj.StreamJoinError, AnalysisException)) as caught:
+def rejected(condition: str, call: Callable[[], object], text: str = "") -> None:
+    """Expect one of our errors with this text and nothing of py4j, raised at once or as the cause of a failed query."""
+    with pytest.raises((sj.StreamJoinError, AnalysisException, StreamingQueryException)) as caught:
         call()
-    assert caught.value.getCondition() == condition, str(caught.value)
-    assert str(caught.value).startswith(f"[{condition}] ")
-    assert fix in str(caught.value)
-    assert "JavaPackage" not in str(caught.value)
+    error: Any = caught.value
+    assert f"[{condition}] " in str(error), str(error)
+    assert isinstance(error, StreamingQueryException) or error.getCondition() == condition
+    assert text in str(error), str(error)
+    assert "JavaPackage" not in str(error)
 
 
 @pytest.fixture(scope="session")

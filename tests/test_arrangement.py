@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arranged_shop import ORDERS, Shop, Values, refused, rows_of
+from arranged_shop import ORDERS, Shop, Values, rows_of
+from conftest import rejected
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame
@@ -290,38 +291,38 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     def arrange(df: Any = stream, keys: Any = (["id"],), **options: Any) -> Any:
         return lambda: sj.arrange(df, "orders", keys, **options)
 
-    refused("STREAMJOIN_WRONG_ARGUMENT", arrange(keys=["id", ["day"]]), 'keys=[["order_id"]')
+    rejected("STREAMJOIN_WRONG_ARGUMENT", arrange(keys=["id", ["day"]]), 'keys=[["order_id"]')
     for keys in (None, 7, [[1]], [None]):
-        refused("STREAMJOIN_WRONG_ARGUMENT", arrange(keys=keys), "a list of columns")
-    refused("STREAMJOIN_WRONG_ARGUMENT", arrange(op=1), "op")
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, " ", [["id"]]), "name")
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, 7, [["id"]]), "name")  # type: ignore[arg-type]
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange("orders", "orders", [["id"]]))  # type: ignore[arg-type]
-    refused("STREAMJOIN_NOT_A_STREAM", arrange(shop.spark.range(1)))
-    refused("STREAMJOIN_ARRANGE", arrange(keys=[]), "keys= has no key")
-    refused("STREAMJOIN_ARRANGE", arrange(keys=[["id"], ["id"]]), "twice")
-    refused("STREAMJOIN_ARRANGE", arrange(keys=[["key"]]), "`key`, which is no column")
-    refused("STREAMJOIN_ARRANGE", arrange(op="op", diff="day"), "exclude each other")
-    refused("STREAMJOIN_ARRANGE", arrange(op="day"), "has to be a string")
-    refused("STREAMJOIN_ARRANGE", arrange(diff="op"), "has to be a whole number")
-    refused("STREAMJOIN_ARRANGE", arrange(op="operation"))
-    refused("STREAMJOIN_ARRANGE", arrange(op="op", time="moment"))
-    refused("STREAMJOIN_ARRANGE", arrange(order="day"), "Give op= with it")
-    refused("STREAMJOIN_ARRANGE", arrange(op="op", time="day", order="moment"), "order= names `moment`")
-    refused("STREAMJOIN_WRONG_ARGUMENT", arrange(op="op", time="day", order=7), "order")
-    refused("STREAMJOIN_ARRANGE", arrange(diff="day", time="moment"))
-    refused("STREAMJOIN_ARRANGE", arrange(op="op", ttl="30 days"), "Give time= with it")
-    refused("STREAMJOIN_ARRANGE", arrange(op="op", time="day", ttl="30 days"), "a TIMESTAMP")
-    refused("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl="1 month"), "say it in days")
-    refused("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl=timedelta(0)), "too short")
+        rejected("STREAMJOIN_WRONG_ARGUMENT", arrange(keys=keys), "a list of columns")
+    rejected("STREAMJOIN_WRONG_ARGUMENT", arrange(op=1), "op")
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, " ", [["id"]]), "name")
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, 7, [["id"]]), "name")  # type: ignore[arg-type]
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange("orders", "orders", [["id"]]))  # type: ignore[arg-type]
+    rejected("STREAMJOIN_NOT_A_STREAM", arrange(shop.spark.range(1)))
+    rejected("STREAMJOIN_ARRANGE", arrange(keys=[]), "keys= has no key")
+    rejected("STREAMJOIN_ARRANGE", arrange(keys=[["id"], ["id"]]), "twice")
+    rejected("STREAMJOIN_ARRANGE", arrange(keys=[["key"]]), "`key`, which is no column")
+    rejected("STREAMJOIN_ARRANGE", arrange(op="op", diff="day"), "exclude each other")
+    rejected("STREAMJOIN_ARRANGE", arrange(op="day"), "has to be a string")
+    rejected("STREAMJOIN_ARRANGE", arrange(diff="op"), "has to be a whole number")
+    rejected("STREAMJOIN_ARRANGE", arrange(op="operation"))
+    rejected("STREAMJOIN_ARRANGE", arrange(op="op", time="moment"))
+    rejected("STREAMJOIN_ARRANGE", arrange(order="day"), "Give op= with it")
+    rejected("STREAMJOIN_ARRANGE", arrange(op="op", time="day", order="moment"), "order= names `moment`")
+    rejected("STREAMJOIN_WRONG_ARGUMENT", arrange(op="op", time="day", order=7), "order")
+    rejected("STREAMJOIN_ARRANGE", arrange(diff="day", time="moment"))
+    rejected("STREAMJOIN_ARRANGE", arrange(op="op", ttl="30 days"), "Give time= with it")
+    rejected("STREAMJOIN_ARRANGE", arrange(op="op", time="day", ttl="30 days"), "a TIMESTAMP")
+    rejected("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl="1 month"), "say it in days")
+    rejected("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl=timedelta(0)), "too short")
     joined = stream.withColumns({"_time": F.lit(1), "_diff": F.lit(1)})
-    refused("STREAMJOIN_ARRANGE", arrange(joined, diff="_diff"), 'time="_time"')
+    rejected("STREAMJOIN_ARRANGE", arrange(joined, diff="_diff"), 'time="_time"')
     elsewhere = sj.arrange(stream, "orders", [["id"]], op="op").option("path", "others")
-    refused("STREAMJOIN_ARRANGE", lambda: elsewhere.start(checkpointLocation=shop.checkpoint("orders")), "others")
-    refused("STREAMJOIN_ARRANGE", arrange(stream.withColumn("_diff", F.lit(1))), "_diff")
-    refused("STREAMJOIN_ARRANGE", arrange(stream.withColumn("id", F.expr("map(id, id)"))), "Maps")
+    rejected("STREAMJOIN_ARRANGE", lambda: elsewhere.start(checkpointLocation=shop.checkpoint("orders")), "others")
+    rejected("STREAMJOIN_ARRANGE", arrange(stream.withColumn("_diff", F.lit(1))), "_diff")
+    rejected("STREAMJOIN_ARRANGE", arrange(stream.withColumn("id", F.expr("map(id, id)"))), "Maps")
     shop.spark.conf.unset("spark.streamjoin.arrangements")
-    refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", arrange())
+    rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", arrange())
 
 
 def test_release_and_drop(shop: Shop) -> None:
@@ -333,25 +334,25 @@ def test_release_and_drop(shop: Shop) -> None:
         stream.queryName(name).start(checkpointLocation=shop.checkpoint(name)).awaitTermination()
     one, two = sorted(orders.readers)
     assert (one.name, two.name) == ("one", "two")
-    refused("STREAMJOIN_ARRANGEMENT_USED", orders.drop, f"one ({one.id})")
-    refused("STREAMJOIN_NO_READER", lambda: orders.release("nobody's"), "nobody's")
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.release(7))  # type: ignore[arg-type]
+    rejected("STREAMJOIN_ARRANGEMENT_USED", orders.drop, f"one ({one.id})")
+    rejected("STREAMJOIN_NO_READER", lambda: orders.release("nobody's"), "nobody's")
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.release(7))  # type: ignore[arg-type]
     orders.release(one)
     assert [reader.name for reader in orders.readers] == [two.name]
     orders.release(two.id)
     orders.drop()
-    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
+    rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
     # Its name is free.
     writer = sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op").trigger(availableNow=True)
     writer.start(checkpointLocation=shop.checkpoint("again")).awaitTermination()
     stream.start(checkpointLocation=shop.checkpoint("three")).awaitTermination()
     sj.arrangement("orders").drop(force=True)
-    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
+    rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
 
 
 def test_an_operation_that_is_none(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "upsert"})
-    refused("STREAMJOIN_OPERATION", lambda: shop.arrange("orders", ORDERS, [["id"]], op="op"), '"upsert"')
+    rejected("STREAMJOIN_OPERATION", lambda: shop.arrange("orders", ORDERS, [["id"]], op="op"), '"upsert"')
 
 
 def test_an_arrangement_goes_on_as_it_began(shop: Shop) -> None:
@@ -363,13 +364,13 @@ def test_an_arrangement_goes_on_as_it_began(shop: Shop) -> None:
         writer = sj.arrange(df, "orders", keys, **options).trigger(availableNow=True)
         return lambda: writer.start(checkpointLocation=shop.checkpoint(checkpoint)).awaitTermination()
 
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"], ["day"]], op="op"), "other keys")
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("day"), [["id"]], op="op"), "other columns")
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("op"), [["id"]]), "other input")
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"]], op="op", time="day"), "other time")
-    refused("STREAMJOIN_ARRANGEMENT_OWNED", start(stream, [["id"]], checkpoint="another", op="op"))
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"], ["day"]], op="op"), "other keys")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("day"), [["id"]], op="op"), "other columns")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("op"), [["id"]]), "other input")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"]], op="op", time="day"), "other time")
+    rejected("STREAMJOIN_ARRANGEMENT_OWNED", start(stream, [["id"]], checkpoint="another", op="op"))
     plain = stream.writeStream.format("streamjoin").option("path", "orders").trigger(availableNow=True)
-    refused(
+    rejected(
         "STREAMJOIN_ARRANGEMENT_SINK",
         lambda: plain.start(checkpointLocation=shop.checkpoint("plain")).awaitTermination(),
     )
@@ -378,24 +379,24 @@ def test_an_arrangement_goes_on_as_it_began(shop: Shop) -> None:
 def test_what_cannot_be_read(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
     shop.arrange("orders", ORDERS, [["id"]], op="op")
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(None))  # type: ignore[arg-type]
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(""))
-    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("returns"), "returns")
-    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: shop.spark.read.format("streamjoin").load("returns"))
-    refused("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.delta_join({"o": "orders", "r": "returns"}, "o.id = r.id"))
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(None))  # type: ignore[arg-type]
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(""))
+    rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("returns"), "returns")
+    rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: shop.spark.read.format("streamjoin").load("returns"))
+    rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.delta_join({"o": "orders", "r": "returns"}, "o.id = r.id"))
     orders = sj.arrangement("orders")
-    refused("STREAMJOIN_NO_VERSION", lambda: orders.toDF(1).collect(), "the newest is 0")
-    refused("STREAMJOIN_OPTION", lambda: orders.toDF(-1).collect(), "version")
-    refused("STREAMJOIN_OPTION", lambda: shop.spark.read.format("streamjoin").load())
+    rejected("STREAMJOIN_NO_VERSION", lambda: orders.toDF(1).collect(), "the newest is 0")
+    rejected("STREAMJOIN_OPTION", lambda: orders.toDF(-1).collect(), "version")
+    rejected("STREAMJOIN_OPTION", lambda: shop.spark.read.format("streamjoin").load())
     other = "day INT, id INT, customer INT"
-    refused("STREAMJOIN_OPTION", shop.spark.read.format("streamjoin").schema(other).load("orders").collect, "schema")
+    rejected("STREAMJOIN_OPTION", shop.spark.read.format("streamjoin").schema(other).load("orders").collect, "schema")
     changes = shop.spark.readStream.format("streamjoin").schema(other).load("orders")
-    refused("STREAMJOIN_OPTION", lambda: shop.run(changes, "other", lambda batch, _: None), "schema")
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.changes(max_rows_per_trigger=0), "max_rows_per_trigger")
-    refused("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
+    rejected("STREAMJOIN_OPTION", lambda: shop.run(changes, "other", lambda batch, _: None), "schema")
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.changes(max_rows_per_trigger=0), "max_rows_per_trigger")
+    rejected("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
     shop.spark.conf.unset("spark.streamjoin.arrangements")
-    refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", lambda: sj.arrangement("orders"))
-    refused("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements()"), "is not set")
+    rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", lambda: sj.arrangement("orders"))
+    rejected("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements()"), "is not set")
     assert sj.arrangement(orders.path).rows == 1
 
 
@@ -410,7 +411,7 @@ def test_a_version_that_is_not_kept(shop: Shop) -> None:
     orders = sj.arrangement("orders")
     assert orders.versions == (2, 4)
     assert rows_of(orders.toDF(2)) == [(1, 7, 2)]
-    refused("STREAMJOIN_VERSION_GONE", lambda: orders.toDF(1).collect(), "the oldest is 2")
+    rejected("STREAMJOIN_VERSION_GONE", lambda: orders.toDF(1).collect(), "the oldest is 2")
 
 
 def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:
@@ -430,7 +431,7 @@ def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:
             shop.spark.conf.unset(f"spark.streamjoin.arrangements.{name}")
     assert orders.readers == []
     read = partial(shop.run, orders.changes(), "reader", lambda batch, _: None)
-    refused("STREAMJOIN_ARRANGEMENT_RETENTION", read, "since version 3")
+    rejected("STREAMJOIN_ARRANGEMENT_RETENTION", read, "since version 3")
     shop.run(orders.changes(), "from a new checkpoint", lambda batch, _: None)
 
 
@@ -441,7 +442,7 @@ def test_a_damaged_arrangement(shop: Shop) -> None:
     for file in (folder / "meta.json", folder / ".meta.json.crc"):
         file.unlink(missing_ok=True)
     (folder / "meta.json").write_text("{}")
-    refused("STREAMJOIN_ARRANGEMENT_UNREADABLE", lambda: sj.arrangement("orders"), "meta.json")
+    rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE", lambda: sj.arrangement("orders"), "meta.json")
 
 
 def test_an_error_of_reading_is_a_runtime_error_of_sparks(shop: Shop) -> None:

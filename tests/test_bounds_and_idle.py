@@ -105,7 +105,7 @@ def marked(df: DataFrame) -> DataFrame:
     return df.withWatermark("t", "1 second")
 
 
-REFUSED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
+REJECTED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
     ("STREAMJOIN_COLUMN", "there is no such column", lambda df: sj.impose_order(df, "x", "1s")),
     ("STREAMJOIN_COLUMN", 'F.to_timestamp("id")', lambda df: sj.impose_order(df, "id", "1s")),
     ("STREAMJOIN_COLUMN", 'cast("timestamp")', lambda df: sj.impose_order(df.selectExpr("date(t) d"), "d", "1s")),
@@ -161,8 +161,8 @@ REFUSED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("condition", "words", "call"), REFUSED, ids=[f"{c}: {w}" for c, w, _ in REFUSED])
-def test_what_is_refused(events: DataFrame, condition: str, words: str, call: Callable[[DataFrame], Any]) -> None:
+@pytest.mark.parametrize(("condition", "words", "call"), REJECTED, ids=[f"{c}: {w}" for c, w, _ in REJECTED])
+def test_what_is_rejected(events: DataFrame, condition: str, words: str, call: Callable[[DataFrame], Any]) -> None:
     with pytest.raises((sj.StreamJoinError, AnalysisException)) as caught:
         call(events)
     error = caught.value

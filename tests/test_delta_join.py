@@ -17,10 +17,9 @@ from arranged_shop import (
     adds_up,
     joined,
     play,
-    refused,
     rows_of,
 )
-from conftest import LONG
+from conftest import LONG, rejected
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -209,7 +208,7 @@ def test_a_view_of_the_name_goes_first(shop_of_two: Shop) -> None:
     ],
 )
 def test_what_sql_cannot_join(shop_of_two: Shop, query: str, condition: str, text: str) -> None:
-    refused(condition, lambda: shop_of_two.spark.sql(query), text)
+    rejected(condition, lambda: shop_of_two.spark.sql(query), text)
 
 
 def test_two_queries_and_a_restart(shop: Shop) -> None:
@@ -274,9 +273,9 @@ def test_the_columns_of_a_result(shop: Shop) -> None:
     assert columns("o.*") == ["id", "customer", "day", "_diff"]
     assert columns(["o.id + 1 AS next", "upper(c.segment)"]) == ["next", "upper(segment)", "_diff"]
     for own in ("o._diff", "o._version + 1 AS version"):
-        refused("STREAMJOIN_DELTA", partial(columns, own), "_diff")
+        rejected("STREAMJOIN_DELTA", partial(columns, own), "_diff")
     on = "c.customer = o.customer AND c._version = o._version"
-    refused("STREAMJOIN_DELTA", lambda: sj.delta_join({"c": "customers", "o": "orders"}, on))
+    rejected("STREAMJOIN_DELTA", lambda: sj.delta_join({"c": "customers", "o": "orders"}, on))
     total: Counter[tuple[Any, ...]] = Counter()
     df = sj.delta_join({"c": "customers", "o": "orders"}, "c.customer = o.customer", ["o.id + 1 AS next", "'x' AS x"])
     shop.run(df, "values", lambda batch, _: adds_up(total, batch))
@@ -378,21 +377,21 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
         ({"c": "customers", "o": "orders"}, "c.customer = o.customer", 7),
     ]
     for arguments in wrong:
-        refused("STREAMJOIN_WRONG_ARGUMENT", partial(sj.delta_join, *arguments))
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: joined(max_versions_per_trigger=0), "max_versions_per_trigger")
-    refused("STREAMJOIN_DELTA", join("o.id = 1", o="orders"), "not two inputs")
-    refused("STREAMJOIN_DELTA_CONDITION", join("c.customer < o.customer"))
-    refused("STREAMJOIN_JOIN_TYPE", lambda: joined(how="semi"))
-    refused("STREAMJOIN_DELTA", lambda: joined(how="left"), "more than two inputs")
-    refused("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")
-    refused("STREAMJOIN_DELTA", join("c.customer = o.customer AND rand() < 0.5"))
+        rejected("STREAMJOIN_WRONG_ARGUMENT", partial(sj.delta_join, *arguments))
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: joined(max_versions_per_trigger=0), "max_versions_per_trigger")
+    rejected("STREAMJOIN_DELTA", join("o.id = 1", o="orders"), "not two inputs")
+    rejected("STREAMJOIN_DELTA_CONDITION", join("c.customer < o.customer"))
+    rejected("STREAMJOIN_JOIN_TYPE", lambda: joined(how="semi"))
+    rejected("STREAMJOIN_DELTA", lambda: joined(how="left"), "more than two inputs")
+    rejected("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")
+    rejected("STREAMJOIN_DELTA", join("c.customer = o.customer AND rand() < 0.5"))
     shop.feed("times", {"at": "2026-01-01 00:00:05.5", "second": 1767225605})
     shop.arrange("times", "at TIMESTAMP, second LONG", [["at"], ["second"]])
     whole = join("CAST(t.at AS LONG) = s.second", "s.second", t="times", s="times")
-    refused("STREAMJOIN_DELTA_CONDITION", whole)
-    refused("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))
-    refused("UNRESOLVED_COLUMN.WITH_SUGGESTION", join("c.customer = o.client"))
-    refused("PARSE_SYNTAX_ERROR", join("c.customer = = o.customer"))
+    rejected("STREAMJOIN_DELTA_CONDITION", whole)
+    rejected("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))
+    rejected("UNRESOLVED_COLUMN.WITH_SUGGESTION", join("c.customer = o.client"))
+    rejected("PARSE_SYNTAX_ERROR", join("c.customer = = o.customer"))
 
 
 def test_a_checkpoint_stays_with_its_join(shop: Shop) -> None:
@@ -413,13 +412,13 @@ def test_a_checkpoint_stays_with_its_join(shop: Shop) -> None:
         (CONDITION, [*JOINED[:-1], "l.cents AS price"]),
     ):
         other = sj.delta_join(inputs, on, select)
-        refused("STREAMJOIN_CHECKPOINT_CHANGED", partial(run, other), "new checkpoint location")
+        rejected("STREAMJOIN_CHECKPOINT_CHANGED", partial(run, other), "new checkpoint location")
     two = {"c": "customers", "o": "orders"}
     both = ["c.customer", "o.id"]
     plain = sj.delta_join(two, "c.customer = o.customer", both)
     shop.run(plain, "two", lambda batch, _: adds_up(Counter(), batch))
     left = sj.delta_join(two, "c.customer = o.customer", both, how="left")
-    refused("STREAMJOIN_CHECKPOINT_CHANGED", lambda: shop.run(left, "two", lambda batch, _: None), "join_type")
+    rejected("STREAMJOIN_CHECKPOINT_CHANGED", lambda: shop.run(left, "two", lambda batch, _: None), "join_type")
     # The same join with other names, and with its conditions in another order.
     renamed = {"who": "customers", "what": "orders", "part": "lines"}
     names = {"c.": "who.", "o.": "what.", "l.": "part."}

@@ -25,7 +25,7 @@ PRINTED = {
 |3|2026-01-01 15:00:00|2026-01-01 15:20:00|
 """,
     "03_rejected_and_fixed.py": """
-Refused with STREAMJOIN_UNBOUNDED:
+Rejected with STREAMJOIN_UNBOUNDED:
 *
 Add a bound, for example:
 deliveries.delivered BETWEEN orders.ordered - INTERVAL 1 HOUR AND orders.ordered + INTERVAL 1 HOUR

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conftest import refused
+from conftest import rejected
 
 import streamjoin as sj
 from streamjoin.monitoring._history import history_file, order_files
@@ -66,10 +66,10 @@ def test_of_a_long_history_only_what_is_new_is_read(tmp_path: Path) -> None:
     everything = read_location(str(checkpoint), str(folder), "test")["mine"]
     assert sum(each.get("batches", 1) for each in everything) == 2212
     assert len(opened.names()) == 3
-    refused("STREAMJOIN_NO_FIGURES", "has no batch of", lambda: sj.watch(checkpoint, history=folder / "other-1"))
+    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(checkpoint, history=folder / "other-1"), "has no batch of")
     (checkpoint / "metadata").write_text('{"id": "nobody"}')
     opened.names()
-    refused("STREAMJOIN_NO_FIGURES", "has no batch of", lambda: sj.watch(checkpoint, history=folder))
+    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(checkpoint, history=folder), "has no batch of")
     assert opened.names() == []
     # All queries of the folder: each by its last files, and then what is new.
     read = location_reader(str(folder), None, "test")

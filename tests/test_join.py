@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from conftest import refused
+from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -65,8 +65,8 @@ def test_durations(text: str | timedelta, expected: timedelta) -> None:
     ],
 )
 def test_what_is_no_duration(text: Any, reason: str) -> None:
-    refused("STREAMJOIN_WITHIN", reason, lambda: to_microseconds(text))
-    refused("STREAMJOIN_WITHIN", "Write for example", lambda: to_microseconds(text))
+    rejected("STREAMJOIN_WITHIN", lambda: to_microseconds(text), reason)
+    rejected("STREAMJOIN_WITHIN", lambda: to_microseconds(text), "Write for example")
 
 
 # join ---------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_without_within_it_is_sparks_join(spark: SparkSession) -> None:
     assert rows_of(sj.join(left, right, [on, left.id == 1])) == rows_of(left.join(right, [on, left.id == 1]))
 
 
-def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
     left, right = inputs(spark, "ordered", "delivered")
     plain = spark.readStream.schema("id INT, ordered TIMESTAMP").json(str(tmp_path))
     batch = spark.range(1)
@@ -257,7 +257,7 @@ def test_what_join_refuses(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_EVENT_TIME", "the left one has 2: ordered, seen", lambda: sj.join(both, right, "id", within="1s")),
         ("STREAMJOIN_EVENT_TIME", "the left one has none", lambda: sj.join(windowed, right, "id", within="1s")),
     ):
-        refused(condition, fix, call)
+        rejected(condition, call, fix)
 
 
 # Streams, and bounds ------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_bounds_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_bounds_of_a_batch(spark: SparkSession) -> None:
-    refused("STREAMJOIN_NOT_A_STREAM", "spark.readStream", lambda: sj.bounds(spark.range(1)))
+    rejected("STREAMJOIN_NOT_A_STREAM", lambda: sj.bounds(spark.range(1)), "spark.readStream")
 
 
 def test_a_stream_joined_with_itself_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_the_lines_of_spark_have_the_versions_of_their_locks() -> None:
         assert locked(LOCKS / f"client-{line.name}.txt")["pyspark-client"] == {line.client}
 
 
-def test_a_jar_that_is_not_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jar_that_is_not_locked_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "org/example/a/1.0/a-1.0.jar"
     jar = tmp_path / ".tools" / "coursier" / "cache" / "https" / "host" / "maven2" / name
     jar.parent.mkdir(parents=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 from browser import document, needs_browser
-from conftest import ROOT, refused, run
+from conftest import ROOT, rejected, run
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
@@ -151,7 +151,7 @@ def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_screen, "in_terminal", lambda: False)
     for place in (ran.history, ran.checkpoint):
         assert read_location(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
-    refused("STREAMJOIN_NO_FIGURES", "is no history", lambda: sj.watch(str(ran.history / "nothing")))
+    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(str(ran.history / "nothing")), "is no history")
     with pytest.raises(FileNotFoundError):  # History lists the folder again
         _files.read_with_spark(str(ran.history / "nothing"))
 
@@ -299,7 +299,7 @@ def test_the_page_of_a_driver(ran: Ran) -> None:
         assert read_location(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
         server.shutdown()
     assert asked == ["/streamjoin/figures/", f"/streamjoin/figures/?query={ran.query.id}"]
-    refused("STREAMJOIN_NO_FIGURES", "the address of the Spark UI", lambda: sj.watch(address))
+    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(address), "the address of the Spark UI")
 
 
 def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
@@ -318,18 +318,18 @@ def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
 def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.html"
     (tmp_path / "empty").mkdir()
-    refused("STREAMJOIN_NO_FIGURES", "spark.streamjoin.history", lambda: sj.report(tmp_path / "empty", out))
-    refused("STREAMJOIN_NO_FIGURES", "spark.streamjoin.history", lambda: sj.report(tmp_path / "nothing", out))
-    refused(
-        "STREAMJOIN_NO_FIGURES", "has no batch of", lambda: sj.report(ran.checkpoint, out, history=tmp_path / "empty")
+    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.report(tmp_path / "empty", out), "spark.streamjoin.history")
+    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.report(tmp_path / "nothing", out), "spark.streamjoin.history")
+    rejected(
+        "STREAMJOIN_NO_FIGURES", lambda: sj.report(ran.checkpoint, out, history=tmp_path / "empty"), "has no batch of"
     )
-    refused("STREAMJOIN_NOT_A_STREAM", "the path of a history", lambda: sj.report(spark.range(1), out))  # type: ignore[arg-type]
-    refused("STREAMJOIN_WRONG_ARGUMENT", "the file to write", lambda: sj.report(ran.query, None))  # type: ignore[arg-type]
-    refused("STREAMJOIN_WRONG_ARGUMENT", "seconds", lambda: sj.watch(ran.query, interval=0))
+    rejected("STREAMJOIN_NOT_A_STREAM", lambda: sj.report(spark.range(1), out), "the path of a history")  # type: ignore[arg-type]
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.report(ran.query, None), "the file to write")  # type: ignore[arg-type]
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.watch(ran.query, interval=0), "seconds")
     for name in [each for each in sys.modules if each.partition(".")[0] == "rich"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rich", None)
-    refused("STREAMJOIN_PACKAGE_MISSING", "pip install 'streamjoin[watch]'", lambda: str(sj.watch(ran.query)))
+    rejected("STREAMJOIN_PACKAGE_MISSING", lambda: str(sj.watch(ran.query)), "pip install 'streamjoin[watch]'")
     assert not out.exists()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from conftest import LINE, LINES, Run, refused, run
+from conftest import LINE, LINES, Run, rejected, run
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -107,7 +107,7 @@ def test_configure_twice_changes_nothing(python: Run) -> None:
     assert json.loads(once)[1] == json.loads(twice)
 
 
-# A program for a separate process; `refusal` prints the condition of the error.
+# A program for a separate process; `rejects` prints the condition of the error.
 PROGRAM = """
 import sys
 import streamjoin as sj
@@ -117,7 +117,7 @@ from pyspark.sql import SparkSession
 def new():
     return SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 
-def refusal(call):
+def rejects(call):
     try:
         call()
     except sj.StreamJoinError as error:
@@ -133,14 +133,14 @@ def test_a_session_of_configure_passes_the_checks_and_so_does_the_next_one(pytho
         archive.writestr("other.txt", "")
     out = python(
         PROGRAM + "spark = sj.configure(new()).getOrCreate()\n"
-        "refusal(lambda: sj.check(spark))\n"
+        "rejects(lambda: sj.check(spark))\n"
         "print(spark.conf.get('spark.jars'))\n"
         "print(spark.sparkContext.getConf().get('spark.sql.extensions'))\n"
         "builder = new()\n"
         "print(sj.configure(builder) is builder, 'spark.jars' in builder._options)\n"
         "spark.stop()\n"
         "spark = sj.configure(new()).getOrCreate()\n"
-        "refusal(lambda: sj.check(spark))\n",
+        "rejects(lambda: sj.check(spark))\n",
         PYSPARK_SUBMIT_ARGS=f"--jars {other} pyspark-shell",
     ).split()
     first, jars, extensions, *rest = out
@@ -153,12 +153,12 @@ def test_a_session_of_configure_passes_the_checks_and_so_does_the_next_one(pytho
 def test_configure_after_a_session_without_the_jar(python: Run) -> None:
     out = python(
         PROGRAM + "spark = new().getOrCreate()\n"
-        "refusal(lambda: sj.check(spark))\n"
-        "refusal(lambda: sj.bounds(spark.range(1)))\n"
-        "refusal(lambda: sj.configure(new()))\n"
+        "rejects(lambda: sj.check(spark))\n"
+        "rejects(lambda: sj.bounds(spark.range(1)))\n"
+        "rejects(lambda: sj.configure(new()))\n"
         "spark.stop()\n"
         "spark = sj.configure(new()).getOrCreate()\n"
-        "refusal(lambda: sj.check(spark))\n"
+        "rejects(lambda: sj.check(spark))\n"
     )
     assert out.split() == [
         "STREAMJOIN_JAR_MISSING",
@@ -174,11 +174,11 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
         # Spark shows the setting afterwards, but ignores it.
         f"spark = new().config('spark.sql.extensions', '{EXTENSION}').getOrCreate()\n"
         "print(spark.conf.get('spark.sql.extensions'))\n"
-        "refusal(lambda: sj.check(spark))\n"
+        "rejects(lambda: sj.check(spark))\n"
         "stream = spark.readStream.format('rate').load()\n"
-        "refusal(lambda: sj.join(stream, stream, 'value'))\n"
-        "refusal(lambda: sj.join(spark.range(1), spark.range(1), 'id'))\n"
-        "refusal(lambda: sj.configure(new()))\n",
+        "rejects(lambda: sj.join(stream, stream, 'value'))\n"
+        "rejects(lambda: sj.join(spark.range(1), spark.range(1), 'id'))\n"
+        "rejects(lambda: sj.configure(new()))\n",
         PYSPARK_SUBMIT_ARGS=f"--jars {jar_path()} pyspark-shell",
     )
     assert out.split() == [
@@ -195,7 +195,7 @@ def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
     with ZipFile(jar, "w") as archive:
         archive.writestr("org/apache/spark/sql/streamjoin/PythonApi$.class", b"not a class")
     out = python(
-        PROGRAM + "spark = new().getOrCreate()\nrefusal(lambda: sj.check(spark))\n",
+        PROGRAM + "spark = new().getOrCreate()\nrejects(lambda: sj.check(spark))\n",
         PYSPARK_SUBMIT_ARGS=f"--jars {jar} pyspark-shell",
     )
     assert out.split() == ["STREAMJOIN_SPARK_VERSION"]
@@ -204,15 +204,15 @@ def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
 def test_configure_under_spark_submit_without_jars(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(
-        PROGRAM + "spark = sj.configure(new()).getOrCreate()\nrefusal(lambda: sj.check(spark))\n"
+        PROGRAM + "spark = sj.configure(new()).getOrCreate()\nrejects(lambda: sj.check(spark))\n"
         "print(spark.conf.get('spark.executor.memory'))\n"
     )
     out = run([SPARK_SUBMIT, "--conf", "spark.executor.memory=1g", str(script)], {"PYSPARK_PYTHON": sys.executable})
     assert out.splitlines()[-2:] == ["fine", "1g"]
 
 
-def test_a_builder_of_spark_connect_is_refused(python: Run) -> None:
-    out = python(PROGRAM + "refusal(lambda: sj.configure(SparkSession.builder.remote('sc://host')))\n")
+def test_a_builder_of_spark_connect_is_rejected(python: Run) -> None:
+    out = python(PROGRAM + "rejects(lambda: sj.configure(SparkSession.builder.remote('sc://host')))\n")
     assert out.split() == ["STREAMJOIN_SPARK_CONNECT"]
 
 
@@ -234,14 +234,14 @@ def test_what_the_jar_says_of_itself() -> None:
 
 
 def test_another_version_of_the_jar() -> None:
-    refused(
-        "STREAMJOIN_JAR_VERSION", "pip install streamjoin==0.0.9", lambda: check_jar(JarInfo("0.0.9", "4.2.0"), "4.2.0")
+    rejected(
+        "STREAMJOIN_JAR_VERSION", lambda: check_jar(JarInfo("0.0.9", "4.2.0"), "4.2.0"), "pip install streamjoin==0.0.9"
     )
 
 
 def test_a_given_jar_of_another_version(python: Run) -> None:
     out = python(
-        PROGRAM + "refusal(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
+        PROGRAM + "rejects(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
     )
     assert out.split() == ["STREAMJOIN_JAR_VERSION"]
 
@@ -250,7 +250,7 @@ def test_a_running_session_with_another_version_of_the_jar(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packaged, "__version__", "99.0")
-    refused("STREAMJOIN_JAR_VERSION", "one that `python -m streamjoin jar` prints", lambda: sj.check(spark))
+    rejected("STREAMJOIN_JAR_VERSION", lambda: sj.check(spark), "one that `python -m streamjoin jar` prints")
 
 
 def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,20 +259,20 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
             raise Py4JError("Method version([]) does not exist")
 
     monkeypatch.setattr(driver, "entry_point", lambda *_: Old())
-    refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.check(spark))
+    rejected("STREAMJOIN_JAR_VERSION", lambda: sj.check(spark), "Keep only the one")
     rate = spark.readStream.format("rate").load()
-    refused("STREAMJOIN_JAR_VERSION", "Keep only the one", lambda: sj.bounds(rate))
+    rejected("STREAMJOIN_JAR_VERSION", lambda: sj.bounds(rate), "Keep only the one")
 
 
 def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     check_jar(JarInfo(sj.__version__, "4.2.0"), "4.2.7")
     monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.0.3"))
-    refused("STREAMJOIN_SPARK_VERSION", f"built for Spark {LINE}.\nRun Spark {LINE}", lambda: sj.check(spark))
+    rejected("STREAMJOIN_SPARK_VERSION", lambda: sj.check(spark), f"built for Spark {LINE}.\nRun Spark {LINE}")
 
 
 def test_a_given_jar_for_another_spark_line(python: Run) -> None:
     other = f"/x/streamjoin-spark4.0_2.13-{sj.__version__}.jar"
-    out = python(PROGRAM + f"refusal(lambda: sj.configure(new().config('spark.jars', '{other}')))\n")
+    out = python(PROGRAM + f"rejects(lambda: sj.configure(new().config('spark.jars', '{other}')))\n")
     assert out.split() == ["STREAMJOIN_SPARK_VERSION"]
 
 
@@ -284,30 +284,30 @@ def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert {line: jar_path(line) for line in jars} == jars
     assert jar_path() == jars[LINE]
     some = f"{LINE}, 4.9 or 4.10"
-    refused(
+    rejected(
         "STREAMJOIN_SPARK_VERSION",
-        f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}.",
         lambda: jar_path("4.0"),
+        f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}.",
     )
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    refused("STREAMJOIN_JAR_MISSING", f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`", jar_path)
+    rejected("STREAMJOIN_JAR_MISSING", jar_path, f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`")
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(packaged, "_FOLDER", tmp_path)
-    refused("STREAMJOIN_JAR_MISSING", "make jar", jar_path)
+    rejected("STREAMJOIN_JAR_MISSING", jar_path, "make jar")
 
 
 def test_a_server_of_another_version() -> None:
     spark, mine = "4.2.0", sj.__version__
     line = mine.rpartition(".")[0]
     check_server_jar(JarInfo(f"{line}.99", spark), spark)
-    refused(
+    rejected(
         "STREAMJOIN_JAR_VERSION",
-        "on the Spark Connect server",
         lambda: check_server_jar(JarInfo("9.0.0", spark), spark),
+        "on the Spark Connect server",
     )
-    refused("STREAMJOIN_SPARK_VERSION", "Spark 9.0", lambda: check_server_jar(JarInfo(mine, "9.0.1"), spark))
+    rejected("STREAMJOIN_SPARK_VERSION", lambda: check_server_jar(JarInfo(mine, "9.0.1"), spark), "Spark 9.0")
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:
@@ -340,7 +340,7 @@ def test_other_objects_than_a_function_takes(spark: SparkSession) -> None:
         ("sj.join takes two DataFrames, not object.", lambda: sj.join(spark.range(1), query, "id")),
         ("sj.check takes a SparkSession, not DataFrame.", lambda: sj.check(spark.range(1))),  # type: ignore[arg-type]
     ):
-        refused("STREAMJOIN_WRONG_ARGUMENT", fix, call)
+        rejected("STREAMJOIN_WRONG_ARGUMENT", call, fix)
 
 
 def test_help_and_completion_know_the_functions() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from arranged_shop import CUSTOMERS, ORDERS, Shop, refused, rows_of
+from arranged_shop import CUSTOMERS, ORDERS, Shop, rows_of
+from conftest import rejected
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -110,9 +111,9 @@ def test_all_types_of_a_join(streams: Streams, how: str, name: str) -> None:
 
 def test_what_is_no_type_of_a_join(streams: Streams) -> None:
     for how in ("cross", "left inner", "", None, 7):
-        refused("STREAMJOIN_JOIN_TYPE", lambda how=how: streams.joins("id", how), "such as left_outer or LEFT OUTER")  # type: ignore[misc]
+        rejected("STREAMJOIN_JOIN_TYPE", lambda how=how: streams.joins("id", how), "such as left_outer or LEFT OUTER")  # type: ignore[misc]
     delta = {"c": "customers", "o": "orders"}
-    refused(
+    rejected(
         "STREAMJOIN_JOIN_TYPE",
         lambda: sj.delta_join(delta, "true", how="LEFT SEMI"),
         "one of: inner, left, right, full,",
@@ -126,7 +127,7 @@ def test_pairs_and_durations(streams: Streams) -> None:
     hour = timedelta(hours=1)
     pairs: tuple[Any, ...] = (("0 seconds", "1 hour"), ["0 seconds", "1 hour"], ["0s", hour], (timedelta(), hour))
     all_same(*(sj.join(streams.left, streams.right, "id", within=pair) for pair in pairs))
-    refused(
+    rejected(
         "STREAMJOIN_WITHIN",
         lambda: sj.join(streams.left, streams.right, "id", within=["1 hour"]),
         '("0 seconds", "1 hour")',
@@ -198,7 +199,7 @@ COMPUTED: list[tuple[str, str, Callable[[Streams], Any]]] = [
 
 @pytest.mark.parametrize(("argument", "words", "call"), COMPUTED, ids=[f"{c[0]}: {c[1]}" for c in COMPUTED])
 def test_a_column_that_is_computed(streams: Streams, argument: str, words: str, call: Callable[[Streams], Any]) -> None:
-    refused("STREAMJOIN_COLUMN", lambda: call(streams), words)
+    rejected("STREAMJOIN_COLUMN", lambda: call(streams), words)
 
 
 def test_what_is_no_column(streams: Streams) -> None:
@@ -208,7 +209,7 @@ def test_what_is_no_column(streams: Streams) -> None:
             lambda wrong=wrong: sj.impose_order(streams.raw, wrong, "1s"),
             lambda wrong=wrong: sj.with_bounds(streams.raw, "t", is_bound=wrong, lag="1s"),
         ):
-            refused("STREAMJOIN_WRONG_ARGUMENT", call, 'by its name or as F.col("name")')
+            rejected("STREAMJOIN_WRONG_ARGUMENT", call, 'by its name or as F.col("name")')
 
 
 # Keys ---------------------------------------------------------------------------------------------
@@ -247,13 +248,13 @@ def test_keys_of_debeziums_envelope(streams: Streams, shop: Shop) -> None:
 def test_what_is_no_key(streams: Streams) -> None:
     wrong: Any
     for wrong in (["id", ["op"]], [[["id"]]], 7, None, [["id"], 7], [[F.col("id")], "op"]):
-        refused(
+        rejected(
             "STREAMJOIN_WRONG_ARGUMENT",
             lambda wrong=wrong: sj.arrange(streams.left, "/a", wrong),  # type: ignore[misc]
             'keys=[["order_id"], ["customer_id", "day"]]',
         )
     for wrong in ([["id"], ["op"]], [["id"]], [], 7, None):
-        refused(
+        rejected(
             "STREAMJOIN_WRONG_ARGUMENT",
             lambda wrong=wrong: sj.versions(streams.right, key=wrong),  # type: ignore[misc]
             'key="id" or key=["country", "city"]',
@@ -301,7 +302,7 @@ def test_what_the_inputs_cannot_be_joined_on(streams: Streams, on: Any, words: s
         lambda: sj.temporal_join(left, sj.versions(right, key="id"), on),
         lambda: sj.asof_join(left, right, on),
     ):
-        refused("STREAMJOIN_JOIN_KEYS", call, words)
+        rejected("STREAMJOIN_JOIN_KEYS", call, words)
 
 
 def test_what_arrangements_are_joined_on(tables: Shop) -> None:
@@ -330,11 +331,11 @@ def test_what_arrangements_cannot_be_joined_on(tables: Shop) -> None:
     inputs = {"c": "customers", "o": "orders"}
     keys = "STREAMJOIN_JOIN_KEYS"
     mixed: Any = ["customer", F.expr("o.day > 5")]
-    refused(keys, lambda: sj.delta_join(inputs, "day"), "the input c has no column 'day'")
-    refused(keys, lambda: sj.delta_join(inputs, ["customer", "o.day > 5"]), '"a.customer = b.customer"')
-    refused(keys, lambda: sj.delta_join(inputs, mixed), "do not mix")
-    refused(keys, lambda: sj.delta_join(inputs, []), "Write a name")
-    refused("UNRESOLVED_COLUMN.WITH_SUGGESTION", lambda: sj.delta_join(inputs, F.expr("c.customer = o.client")))
+    rejected(keys, lambda: sj.delta_join(inputs, "day"), "the input c has no column 'day'")
+    rejected(keys, lambda: sj.delta_join(inputs, ["customer", "o.day > 5"]), '"a.customer = b.customer"')
+    rejected(keys, lambda: sj.delta_join(inputs, mixed), "do not mix")
+    rejected(keys, lambda: sj.delta_join(inputs, []), "Write a name")
+    rejected("UNRESOLVED_COLUMN.WITH_SUGGESTION", lambda: sj.delta_join(inputs, F.expr("c.customer = o.client")))
 
 
 def test_the_columns_of_a_delta_join(tables: Shop) -> None:
@@ -375,7 +376,7 @@ def test_what_is_no_arrangement(streams: Streams) -> None:
             lambda wrong=wrong: sj.arrange(streams.left, wrong, "id"),
             lambda wrong=wrong: sj.delta_join({"a": wrong, "b": "orders"}, "true"),
         ):
-            refused("STREAMJOIN_WRONG_ARGUMENT", call, "an arrangement, its name or its path")
+            rejected("STREAMJOIN_WRONG_ARGUMENT", call, "an arrangement, its name or its path")
 
 
 def test_the_session_is_given_by_its_name() -> None:
@@ -391,7 +392,7 @@ def test_the_session_is_given_by_its_name() -> None:
 # Inputs -------------------------------------------------------------------------------------------
 
 
-def test_pandas_is_refused_with_what_to_write(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandas_is_rejected_with_what_to_write(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYARROW_IGNORE_TIMEZONE", "1")
     frames: list[tuple[Any, str]] = [
         (pd.DataFrame({"id": [1]}), "not a pandas DataFrame: write spark.createDataFrame(df)."),
@@ -415,7 +416,7 @@ def test_pandas_is_refused_with_what_to_write(streams: Streams, monkeypatch: pyt
             lambda df=df: sj.idle_after(df, "1s"),
             lambda df=df: sj.bounds(df),
         ):
-            refused("STREAMJOIN_WRONG_ARGUMENT", call, words)
+            rejected("STREAMJOIN_WRONG_ARGUMENT", call, words)
 
 
 # A time and a version -----------------------------------------------------------------------------
@@ -429,7 +430,7 @@ def test_now_is_an_object_of_its_own(streams: Streams, tables: Shop) -> None:
     with pytest.raises(AnalysisException, match="there is no such column"):
         sj.temporal_join(streams.left, streams.versions, "id", as_of="NOW()")
     facts = tables.stream("facts", "customer INT")
-    refused(
+    rejected(
         "STREAMJOIN_WRONG_ARGUMENT",
         lambda: sj.temporal_join(facts, streams.versions, "customer", as_of=sj.NOW),
         "sj.table(name) as its second argument",
@@ -447,7 +448,7 @@ def test_the_version_of_a_table(tables: Shop) -> None:
         assert found == [(1, segment)]
     wrong: Any
     for wrong in ("newest", 0, None, sj.NOW):
-        refused(
+        rejected(
             "STREAMJOIN_WRONG_ARGUMENT",
             lambda wrong=wrong: sj.table("customers", version=wrong),  # type: ignore[misc]
             'version="current" or version="previous"',

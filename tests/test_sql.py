@@ -81,18 +81,18 @@ def test_dataframes_in_a_query(spark: SparkSession, tables: None, tmp_path: Path
 
 
 def test_an_error_points_at_the_clause(spark: SparkSession, tables: None) -> None:
-    with pytest.raises(AnalysisException) as refused:
+    with pytest.raises(AnalysisException) as rejected:
         spark.sql(PAIRS.replace("1h", "1 month"))
-    assert refused.value.getCondition() == "STREAMJOIN_CLAUSE_DURATION"
-    assert refused.value.getSqlState() == "42601"
-    message = str(refused.value)
+    assert rejected.value.getCondition() == "STREAMJOIN_CLAUSE_DURATION"
+    assert rejected.value.getSqlState() == "42601"
+    message = str(rejected.value)
     assert "the length of months and years varies" in message
     assert "== SQL (line 1, position " in message
     assert "^" * len("WITHIN BETWEEN 0s AND 1 month") in message
     assert "INTERNAL_ERROR" not in message
 
 
-REFUSED = [
+REJECTED = [
     ("JOIN d OVER (RANGE INTERVAL '0' MINUTE FOLLOWING) USING (id)", "OVER (RANGE INTERVAL '0' MINUTE FOLLOWING)"),
     ("JOIN d OVER (RANGE INTERVAL '-1' MINUTE FOLLOWING) USING (id)", "OVER (RANGE INTERVAL '-1' MINUTE FOLLOWING)"),
     ("JOIN d OVER (RANGE 1 MONTH FOLLOWING) USING (id)", "OVER (RANGE 1 MONTH FOLLOWING)"),
@@ -103,24 +103,24 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("join", "words"), REFUSED, ids=[join for join, _ in REFUSED])
+@pytest.mark.parametrize(("join", "words"), REJECTED, ids=[join for join, _ in REJECTED])
 def test_errors_point_at_the_words(spark: SparkSession, tables: None, join: str, words: str) -> None:
     text = f"WITH o AS (SELECT * FROM {INPUTS[0]}), d AS (SELECT * FROM {INPUTS[1]})\nSELECT 1 FROM o\n{join}"
-    with pytest.raises(AnalysisException) as refused:
+    with pytest.raises(AnalysisException) as rejected:
         spark.sql(text)
-    assert (refused.value.getCondition() or "").startswith("STREAMJOIN_")
-    shown, arrows = str(refused.value).splitlines()[-3:-1]
+    assert (rejected.value.getCondition() or "").startswith("STREAMJOIN_")
+    shown, arrows = str(rejected.value).splitlines()[-3:-1]
     assert shown[arrows.index("^") :][: len(arrows.strip())] == words
 
 
 def test_a_table_is_no_stream(spark: SparkSession, tables: None) -> None:
-    with pytest.raises(AnalysisException) as refused:
+    with pytest.raises(AnalysisException) as rejected:
         spark.sql(PAIRS.replace("STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS", "deliveries"))
-    assert refused.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
-    assert "WITHIN takes two streams, and the right input is a batch." in str(refused.value)
+    assert rejected.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
+    assert "WITHIN takes two streams, and the right input is a batch." in str(rejected.value)
 
 
 def test_a_mistake_of_sparks_grammar_is_sparks_to_report(spark: SparkSession) -> None:
-    with pytest.raises(ParseException) as refused:
+    with pytest.raises(ParseException) as rejected:
         spark.sql("SELECT * FROM a JOIN b WITHIN ON")
-    assert refused.value.getCondition() == "PARSE_SYNTAX_ERROR"
+    assert rejected.value.getCondition() == "PARSE_SYNTAX_ERROR"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from arranged_shop import Shop, adds_up, rows_of
-from conftest import ROOT, refused
+from conftest import ROOT, rejected
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -167,13 +167,13 @@ def test_declared_keys(customers: Shop, spark: SparkSession) -> None:
     assert found == Counter([(1, "John", "/"), (2, "Frank", None)])
 
     condition = "STREAMJOIN_JOIN_KEYS"
-    refused(condition, "does not have exactly one column id", lambda: sj.join(orders, sj.table("customers")))
-    refused(condition, "a stream has no declared key", lambda: sj.join(orders, orders))
-    refused(condition, "a stream has no declared key", lambda: sj.join(orders, sj.table("customers").select("name")))
+    rejected(condition, lambda: sj.join(orders, sj.table("customers")), "does not have exactly one column id")
+    rejected(condition, lambda: sj.join(orders, orders), "a stream has no declared key")
+    rejected(condition, lambda: sj.join(orders, sj.table("customers").select("name")), "a stream has no declared key")
     plain = spark.range(3)
-    refused(condition, "the left input is neither", lambda: sj.join(plain, sj.table("customers")))
+    rejected(condition, lambda: sj.join(plain, sj.table("customers")), "the left input is neither")
     customers.arrange("orders", ORDERS, [["order_id"]])
-    refused(condition, "['order_id'] and ['id']", lambda: sj.join(sj.table("orders"), sj.table("customers")))
+    rejected(condition, lambda: sj.join(sj.table("orders"), sj.table("customers")), "['order_id'] and ['id']")
 
 
 def test_a_table_that_has_caught_up(customers: Shop) -> None:
@@ -296,20 +296,20 @@ def test_explain(customers: Shop, capsys: pytest.CaptureFixture[str]) -> None:
         ("inner", "id - 1 = customer_id - 1", "STREAMJOIN_TABLE", "all columns of a key"),
     ],
 )
-def test_refused_at_start(customers: Shop, how: str, condition: str, name: str, advice: str) -> None:
+def test_rejected_at_start(customers: Shop, how: str, condition: str, name: str, advice: str) -> None:
     query = customers.stream("orders", ORDERS).join(sj.table("customers"), F.expr(condition), how)
     with pytest.raises(AnalysisException) as caught:
-        query.writeStream.format("noop").option("checkpointLocation", customers.checkpoint("refused")).start()
+        query.writeStream.format("noop").option("checkpointLocation", customers.checkpoint("rejected")).start()
     assert caught.value.getCondition() == name
     assert advice in str(caught.value)
 
 
 def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
     condition = "STREAMJOIN_WRONG_ARGUMENT"
-    refused(condition, "its name or its path", lambda: sj.table(""))
-    refused(condition, 'version="current" or', lambda: sj.table("customers", version="newest"))  # type: ignore[arg-type]
-    refused(condition, "at_least", lambda: sj.table("customers", at_least=-1))
-    refused(condition, "caught up", lambda: sj.table("customers", at_least="loaded"))  # type: ignore[arg-type]
+    rejected(condition, lambda: sj.table(""), "its name or its path")
+    rejected(condition, lambda: sj.table("customers", version="newest"), 'version="current" or')  # type: ignore[arg-type]
+    rejected(condition, lambda: sj.table("customers", at_least=-1), "at_least")
+    rejected(condition, lambda: sj.table("customers", at_least="loaded"), "caught up")  # type: ignore[arg-type]
     for name, value in (("asOf", "newest"), ("atLeast", "loaded")):
         reader = spark.read.format("streamjoin").option("streamjoin.table", True).option(name, value)
         with pytest.raises(AnalysisException) as caught:

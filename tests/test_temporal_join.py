@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import duckdb
 import pytest
-from conftest import refused
+from conftest import rejected
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -287,21 +287,21 @@ def test_an_aggregation_follows(streams: Streams) -> None:
     ]
 
 
-def test_what_is_refused(streams: Streams, spark: SparkSession) -> None:
+def test_what_is_rejected(streams: Streams, spark: SparkSession) -> None:
     streams.feed(orders=[order("EUR", 3)], rates=[rate("EUR", 2, 2)])
     orders, rates = streams.orders(), streams.rates()
     versions = sj.versions(rates, key="code", op="op")
     wrong = "STREAMJOIN_WRONG_ARGUMENT"
-    refused(wrong, "sj.versions(changes", lambda: sj.temporal_join(orders, rates, "code"))
-    refused(wrong, "the columns of the key", lambda: sj.versions(rates, key=[]))
-    refused(wrong, "either match=", lambda: sj.asof_join(orders, rates, "x", match="a > b", direction="forward"))
-    refused("STREAMJOIN_DURATION", "history", lambda: sj.temporal_join(orders, versions, "code", history="1 month"))
-    refused("STREAMJOIN_EVENT_TIME", "withWatermark", lambda: sj.versions(rates.drop("since"), key="code"))
+    rejected(wrong, lambda: sj.temporal_join(orders, rates, "code"), "sj.versions(changes")
+    rejected(wrong, lambda: sj.versions(rates, key=[]), "the columns of the key")
+    rejected(wrong, lambda: sj.asof_join(orders, rates, "x", match="a > b", direction="forward"), "either match=")
+    rejected("STREAMJOIN_DURATION", lambda: sj.temporal_join(orders, versions, "code", history="1 month"), "history")
+    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.versions(rates.drop("since"), key="code"), "withWatermark")
     two = rates.withColumn("seen", F.col("since"))
-    refused("STREAMJOIN_EVENT_TIME", 'time="since"', lambda: sj.versions(two, key="code"))
-    refused("STREAMJOIN_EVENT_TIME", 'as_of="since"', lambda: sj.temporal_join(two, versions, "code"))
-    refused("STREAMJOIN_EVENT_TIME", 'match="l.since >= r.time"', lambda: sj.asof_join(two, rates, "code"))
-    refused(wrong, "such as", lambda: sj.asof_join(orders, rates, "code", match=7))  # type: ignore[arg-type]
+    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.versions(two, key="code"), 'time="since"')
+    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.temporal_join(two, versions, "code"), 'as_of="since"')
+    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.asof_join(two, rates, "code"), 'match="l.since >= r.time"')
+    rejected(wrong, lambda: sj.asof_join(orders, rates, "code", match=7), "such as")  # type: ignore[arg-type]
 
     def analysis(condition: str, text: str, made: Any) -> None:
         with pytest.raises(AnalysisException) as caught:

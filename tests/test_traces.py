@@ -204,6 +204,6 @@ def test_parser() -> None:
     assert "-->   7  left a" in trace.at(7, "why")
 
 
-def test_parser_refuses() -> None:
+def test_parser_rejects() -> None:
     with pytest.raises(ValueError, match="not a line of a trace"):
         parse("story", "join: inner\nup a time=1\n")

@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 import pytest
-from arranged_shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, joined, play, refused
-from conftest import LONG
+from arranged_shop import CONDITION, CUSTOMERS, JOINED, ORDERS, ROUNDS, Shop, Values, joined, play
+from conftest import LONG, rejected
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -98,7 +98,7 @@ def test_a_batch_that_cannot_be_leaves_the_target_alone(
     def again(keys: Any) -> None:
         run(changes, database.options("t"), keys, shop.checkpoint("t"))
 
-    refused("STREAMJOIN_UPSERT", lambda: again("a"), said)
+    rejected("STREAMJOIN_UPSERT", lambda: again("a"), said)
     assert database.query("SELECT * FROM t") == [["1", "before", "0"]]
     assert database.query("SELECT batch FROM streamjoin_batches") == [["0"]]
     if wrong == TWO_ROWS:
@@ -107,47 +107,47 @@ def test_a_batch_that_cannot_be_leaves_the_target_alone(
         assert database.query("SELECT * FROM t ORDER BY a, b") == [["1", "x", "1"], ["1", "y", "1"], ["2", "x", "1"]]
 
 
-def test_what_is_refused_when_the_query_starts(shop: Shop, database: Postgres) -> None:
+def test_what_is_rejected_when_the_query_starts(shop: Shop, database: Postgres) -> None:
     database.query("CREATE TABLE t (a INT, v INT)")
     changes = shop.stream("changes", COLUMNS)
     target = database.options("t")
 
     def start(df: DataFrame = changes, to: Any = target, keys: Any = "a", mode: str = "append", **more: Any) -> None:
         writer = sj.upsert(df, to, keys, **more).outputMode(mode)
-        writer.start(checkpointLocation=shop.checkpoint("refused")).stop()
+        writer.start(checkpointLocation=shop.checkpoint("rejected")).stop()
 
     without = changes.drop("b")
     start(without)
-    refused("STREAMJOIN_UPSERT", start, "the table t has no column b")
-    refused("STREAMJOIN_UPSERT", lambda: start(keys="k"), "the key k is no column")
-    refused("STREAMJOIN_UPSERT", lambda: start(keys=["a", "A"]), "a column twice")
-    refused("STREAMJOIN_UPSERT", lambda: start(keys=["_diff"]), "the key _diff is no column of the rows")
-    refused("STREAMJOIN_UPSERT", lambda: start(changes.drop("_diff")), "no column _diff")
-    refused("STREAMJOIN_UPSERT", lambda: start(diff="b"), "the column b is STRING")
-    refused("STREAMJOIN_UPSERT", lambda: start(changes.withColumn("a", F.create_map("a", "v"))), "MAP<INT, INT>")
+    rejected("STREAMJOIN_UPSERT", start, "the table t has no column b")
+    rejected("STREAMJOIN_UPSERT", lambda: start(keys="k"), "the key k is no column")
+    rejected("STREAMJOIN_UPSERT", lambda: start(keys=["a", "A"]), "a column twice")
+    rejected("STREAMJOIN_UPSERT", lambda: start(keys=["_diff"]), "the key _diff is no column of the rows")
+    rejected("STREAMJOIN_UPSERT", lambda: start(changes.drop("_diff")), "no column _diff")
+    rejected("STREAMJOIN_UPSERT", lambda: start(diff="b"), "the column b is STRING")
+    rejected("STREAMJOIN_UPSERT", lambda: start(changes.withColumn("a", F.create_map("a", "v"))), "MAP<INT, INT>")
     database.query("CREATE TABLE typed (a INT, b INT, v INT); CREATE TABLE flags (a INT, b TEXT, v BOOLEAN)")
-    refused("STREAMJOIN_UPSERT", lambda: start(to=database.options("typed")), "the column b of typed is int4")
-    refused("STREAMJOIN_UPSERT", lambda: start(to=database.options("flags")), "the column v of flags is bool")
+    rejected("STREAMJOIN_UPSERT", lambda: start(to=database.options("typed")), "the column b of typed is int4")
+    rejected("STREAMJOIN_UPSERT", lambda: start(to=database.options("flags")), "the column v of flags is bool")
     assert tables(database) == {"t", "typed", "flags"}
-    refused("STREAMJOIN_UPSERT", lambda: start(to=database.options("nothing")), "CREATE TABLE nothing (")
+    rejected("STREAMJOIN_UPSERT", lambda: start(to=database.options("nothing")), "CREATE TABLE nothing (")
     counts = changes.groupBy("a").agg(F.count("*").alias("v"), F.lit(1).alias("_diff"))
-    refused("STREAMJOIN_UPSERT", lambda: start(counts, mode="complete"), "complete mode")
-    refused("STREAMJOIN_NOT_A_STREAM", lambda: start(shop.spark.range(1)))
+    rejected("STREAMJOIN_UPSERT", lambda: start(counts, mode="complete"), "complete mode")
+    rejected("STREAMJOIN_NOT_A_STREAM", lambda: start(shop.spark.range(1)))
     for wrong in ("", {"url": "jdbc:x"}, {"kafka.bootstrap.servers": "x"}, {**target, "topic": ""}.keys(), None):
-        refused("STREAMJOIN_WRONG_ARGUMENT", partial(start, to=wrong))
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[["a"], ["v"]]))
-    refused("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[]))
+        rejected("STREAMJOIN_WRONG_ARGUMENT", partial(start, to=wrong))
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[["a"], ["v"]]))
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[]))
 
     def plain(**options: str) -> Callable[[], object]:
         writer = without.writeStream.format("streamjoin-upsert").options(**options)
-        return lambda: writer.start(checkpointLocation=shop.checkpoint("refused"))
+        return lambda: writer.start(checkpointLocation=shop.checkpoint("rejected"))
 
-    refused("STREAMJOIN_UPSERT", plain(keys='["a"]'), "no target")
-    refused("STREAMJOIN_UPSERT", plain(table="t", **target, keys='["a"]'), "Give one target")
-    refused("STREAMJOIN_UPSERT", plain(table="t", fetchsize="1", keys='["a"]'), "fetchsize is none of a table")
-    refused("STREAMJOIN_UPSERT", plain(**target), "it has no key")
-    refused("STREAMJOIN_OPTION", plain(**target, keys="a"), "a JSON list")
-    refused("STREAMJOIN_UPSERT", lambda: without.writeStream.partitionBy("a").format("streamjoin-upsert").start())
+    rejected("STREAMJOIN_UPSERT", plain(keys='["a"]'), "no target")
+    rejected("STREAMJOIN_UPSERT", plain(table="t", **target, keys='["a"]'), "Give one target")
+    rejected("STREAMJOIN_UPSERT", plain(table="t", fetchsize="1", keys='["a"]'), "fetchsize is none of a table")
+    rejected("STREAMJOIN_UPSERT", plain(**target), "it has no key")
+    rejected("STREAMJOIN_OPTION", plain(**target, keys="a"), "a JSON list")
+    rejected("STREAMJOIN_UPSERT", lambda: without.writeStream.partitionBy("a").format("streamjoin-upsert").start())
 
 
 def test_many_tasks_and_a_limit_of_connections(shop: Shop, database: Postgres) -> None:
@@ -320,7 +320,7 @@ def test_mariadb_keeps_a_table_current(shop: Shop, mariadb: MariaDb) -> None:
     run(changes, mariadb.options("s"), "a", shop.checkpoint("s"))
     mariadb.query("CREATE OR REPLACE TABLE s (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
     shop.feed("more", change(4, "z", 4, 1))
-    refused(
+    rejected(
         "STREAMJOIN_UPSERT_BATCH",
         lambda: run(changes, mariadb.options("s"), "a", shop.checkpoint("s")),
         "was created again",
@@ -342,6 +342,6 @@ def test_mariadb_keeps_a_table_current(shop: Shop, mariadb: MariaDb) -> None:
 def test_keys_that_mariadb_takes_for_one(shop: Shop, mariadb: MariaDb, key: str, column: str, same: str) -> None:
     mariadb.query(f"CREATE OR REPLACE TABLE k (k {column} PRIMARY KEY, v INT)")
     writer = sj.upsert(shop.stream("keys", f"k {key}, v INT, _diff INT"), mariadb.options("k"), "k")
-    refused("STREAMJOIN_UPSERT", lambda: writer.start(checkpointLocation=shop.checkpoint("k")), same)
+    rejected("STREAMJOIN_UPSERT", lambda: writer.start(checkpointLocation=shop.checkpoint("k")), same)
     assert ["k"] in mariadb.query("SHOW TABLES")
     assert not mariadb.query("SHOW TABLES LIKE 'streamjoin%start'")

@@ -144,14 +144,14 @@ def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
         ({"following": "0 seconds"}, "no length"),
     ],
 )
-def test_which_windows_are_refused(spark: SparkSession, tmp_path: Path, window: dict[str, str], message: str) -> None:
+def test_which_windows_are_rejected(spark: SparkSession, tmp_path: Path, window: dict[str, str], message: str) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
-    with pytest.raises(sj.StreamJoinError, match=message) as refused:
+    with pytest.raises(sj.StreamJoinError, match=message) as rejected:
         sj.window_join(stream, stream, "lk", **window)
-    assert refused.value.getCondition() == "STREAMJOIN_WINDOW"
+    assert rejected.value.getCondition() == "STREAMJOIN_WINDOW"
 
 
-def test_durations_and_inputs_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_durations_and_inputs_that_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
     for window, reason in [
         ("1 month", "the length of a month varies"),
@@ -160,10 +160,10 @@ def test_durations_and_inputs_that_are_refused(spark: SparkSession, tmp_path: Pa
         (10, "it is of type int, which has no unit"),
     ]:
         for direction in ("following", "preceding"):
-            with pytest.raises(sj.StreamJoinError) as refused:
+            with pytest.raises(sj.StreamJoinError) as rejected:
                 sj.window_join(stream, stream, "lk", **{direction: window})  # type: ignore[arg-type]
-            assert refused.value.getCondition() == "STREAMJOIN_DURATION"
-            assert f"{direction}={window!r} of sj.window_join cannot be used: {reason}" in str(refused.value)
+            assert rejected.value.getCondition() == "STREAMJOIN_DURATION"
+            assert f"{direction}={window!r} of sj.window_join cannot be used: {reason}" in str(rejected.value)
     table = spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")
     with pytest.raises(AnalysisException) as stopped:
         sj.window_join(stream, table, "lk", following="1 minute")
@@ -171,6 +171,6 @@ def test_durations_and_inputs_that_are_refused(spark: SparkSession, tmp_path: Pa
     with pytest.raises(AnalysisException) as stopped:
         sj.window_join(stream.drop("lt"), stream, "lk", following="1 minute")
     assert stopped.value.getCondition() == "STREAMJOIN_EVENT_TIME"
-    with pytest.raises(sj.StreamJoinError) as refused:
+    with pytest.raises(sj.StreamJoinError) as rejected:
         sj.window_join(stream, "r", "lk", following="1 minute")  # type: ignore[arg-type]
-    assert refused.value.getCondition() == "STREAMJOIN_WRONG_ARGUMENT"
+    assert rejected.value.getCondition() == "STREAMJOIN_WRONG_ARGUMENT"

@@ -31,7 +31,7 @@ def locked() -> dict[str, str]:
 
 
 def check() -> None:
-    """Refuse a jar that is not in the lock, or is another there."""
+    """Reject a jar that is not in the lock, or is another there."""
     lock = locked()
     jars = fetched()
     assert jars, "nothing was fetched into .tools"

@@ -60,7 +60,7 @@ def rehearse(dist: Path, lines: list[str]) -> None:
 
 
 def check_sums(dist: Path) -> None:
-    """Refuse a file that has changed since it was built."""
+    """Reject a file that has changed since it was built."""
     for row in (dist / "SHA256SUMS").read_text().splitlines():
         digest, name = row.split()
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest, name

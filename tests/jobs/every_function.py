@@ -107,7 +107,7 @@ def show(what: str, df: DataFrame, *columns: Any) -> None:
     print(f"{what}: {', '.join(found.columns)}: {sorted(map(str, map(tuple, rows)))}")
 
 
-def refused(what: str, call: Callable[[], Any]) -> None:
+def rejected(what: str, call: Callable[[], Any]) -> None:
     """Print an error; the Column that it names reads otherwise in each kind of session."""
     try:
         call()
@@ -115,7 +115,7 @@ def refused(what: str, call: Callable[[], Any]) -> None:
         said = str(error).splitlines()[0].replace(str(FOLDER), "<folder>")
         print(f"{what}: {error.getCondition()} {re.sub('[0-9a-f]{8}', '<id>', said)}")
     else:
-        print(f"{what}: not refused")
+        print(f"{what}: not rejected")
 
 
 sj.check(spark)
@@ -209,7 +209,7 @@ for escaped in ("true", "false"):
     spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
     quoted = """id = 1 AND 'Привет "${x}" \\\\' <> "it's" """
     print("why:", sorted((row.side, row.outcome) for row in sj.why(query, quoted).collect()))
-    refused("an arrangement that is none", lambda: sj.arrangement("it's \\ none", spark=spark))
+    rejected("an arrangement that is none", lambda: sj.arrangement("it's \\ none", spark=spark))
 spark.conf.unset("spark.sql.parser.escapedStringLiterals")
 
 # arrange, arrangement, table, delta_join
@@ -221,7 +221,7 @@ kept.trigger(availableNow=True).start(checkpointLocation=str(FOLDER / "keeps_pri
 found = sj.arrangement("orders", spark=spark)
 print(found.name, found.keys, found.versions, found.rows, found.readers, found.schema.simpleString())
 print(sorted(row.id for row in found.toDF().collect()))
-refused(
+rejected(
     "look-up without the key", lambda: start(sj.join(deliveries, sj.table("deliveries", spark=spark), F.expr("1 = 1")))
 )
 show("look-up", sj.join(orders, sj.table("prices", spark=spark), how="left"), "id", "price")
@@ -234,10 +234,10 @@ by_columns = sj.delta_join(
 show("delta join by Columns", by_columns)
 show("join of two tables", sj.join(sj.table("orders", spark=spark), sj.table("deliveries", spark=spark), "id", "left"))
 
-refused("a reader that is none", lambda: found.release("nothing"))
-refused("an arrangement that is used", found.drop)
+rejected("a reader that is none", lambda: found.release("nothing"))
+rejected("an arrangement that is used", found.drop)
 sj.arrangement("prices", spark=spark).drop(force=True)
-refused("a dropped arrangement", lambda: sj.arrangement("prices", spark=spark))
+rejected("a dropped arrangement", lambda: sj.arrangement("prices", spark=spark))
 
 # upsert
 target = {"url": f"jdbc:derby:{FOLDER}/derby;create=true", "dbtable": "kept"}
@@ -250,25 +250,25 @@ print("upsert:", sorted(row.id for row in spark.read.format("jdbc").options(**ta
 
 # Errors
 plain = stream("orders")
-refused("no watermark", lambda: sj.join(plain, deliveries, "id", within="1 hour"))
-refused("a batch", lambda: sj.window_join(orders, found.toDF(), "id", following="1 hour"))
-refused("a computed column", lambda: sj.impose_order(plain, F.to_timestamp("item"), "1s"))
-refused("a column of another frame", lambda: sj.impose_order(plain, F.col("nothing"), "1s"))
-refused("a star", lambda: sj.impose_order(plain, F.col("*"), "1s"))
-refused("no key", lambda: sj.temporal_join(orders, history, F.expr("price = id")))
-refused("a direction", lambda: sj.asof_join(orders, prices, "item", direction="forward"))
-refused("idle without a watermark", lambda: sj.idle_after(plain, "1 minute"))
-refused("a bound that is none", lambda: sj.with_bounds(plain, "t", is_bound="item", lag="0s"))
-refused("a key that is none", lambda: sj.arrange(plain, "x", keys="nothing"))
-refused("no such arrangement", lambda: sj.arrangement("nothing", spark=spark))
-refused("no such input", lambda: sj.delta_join({"o": "orders", "n": "nothing"}, "o.id = n.id", spark=spark))
-refused("an upsert by no column", lambda: sj.upsert(ids, target, "none").start(checkpointLocation=str(FOLDER / "no")))
-refused("not tied", lambda: sj.delta_join(inputs, "o.id < d.id", spark=spark))
-refused("bounds of a batch", lambda: sj.bounds(found.toDF()))
-refused("bounds of an unbounded join", lambda: sj.bounds(orders.join(deliveries, "id")))
-refused("a column in SQL", lambda: spark.sql("SELECT id, sj_idle_after('{}') FROM orders_now"))
-refused(
+rejected("no watermark", lambda: sj.join(plain, deliveries, "id", within="1 hour"))
+rejected("a batch", lambda: sj.window_join(orders, found.toDF(), "id", following="1 hour"))
+rejected("a computed column", lambda: sj.impose_order(plain, F.to_timestamp("item"), "1s"))
+rejected("a column of another frame", lambda: sj.impose_order(plain, F.col("nothing"), "1s"))
+rejected("a star", lambda: sj.impose_order(plain, F.col("*"), "1s"))
+rejected("no key", lambda: sj.temporal_join(orders, history, F.expr("price = id")))
+rejected("a direction", lambda: sj.asof_join(orders, prices, "item", direction="forward"))
+rejected("idle without a watermark", lambda: sj.idle_after(plain, "1 minute"))
+rejected("a bound that is none", lambda: sj.with_bounds(plain, "t", is_bound="item", lag="0s"))
+rejected("a key that is none", lambda: sj.arrange(plain, "x", keys="nothing"))
+rejected("no such arrangement", lambda: sj.arrangement("nothing", spark=spark))
+rejected("no such input", lambda: sj.delta_join({"o": "orders", "n": "nothing"}, "o.id = n.id", spark=spark))
+rejected("an upsert by no column", lambda: sj.upsert(ids, target, "none").start(checkpointLocation=str(FOLDER / "no")))
+rejected("not tied", lambda: sj.delta_join(inputs, "o.id < d.id", spark=spark))
+rejected("bounds of a batch", lambda: sj.bounds(found.toDF()))
+rejected("bounds of an unbounded join", lambda: sj.bounds(orders.join(deliveries, "id")))
+rejected("a column in SQL", lambda: spark.sql("SELECT id, sj_idle_after('{}') FROM orders_now"))
+rejected(
     "an argument that is none", lambda: spark.sql("""SELECT *, sj_idle_after('{"afterwards": 1}') FROM orders_now""")
 )
-refused("no argument", lambda: spark.sql("SELECT *, sj_idle_after() FROM orders_now"))
+rejected("no argument", lambda: spark.sql("SELECT *, sj_idle_after() FROM orders_now"))
 spark.stop()

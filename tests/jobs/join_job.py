@@ -87,7 +87,7 @@ def main() -> None:
 def read(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
     """Return the stream of a folder, one file a batch.
 
-    Restored elsewhere, a stream makes its last batch once more; Spark refuses the files of another folder, but not
+    Restored elsewhere, a stream makes its last batch once more; Spark rejects the files of another folder, but not
     those of another pattern.
     """
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(f"{folder}/*.json")

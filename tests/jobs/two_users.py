@@ -82,7 +82,7 @@ def ask(who: str, spark: SparkSession, what: str, of: str) -> None:
     print(f"{who} asks for {what}: {', '.join(sorted(answers))}", flush=True)
 
 
-def refused(who: str, what: str, call: Callable[[], Any]) -> None:
+def rejected(who: str, what: str, call: Callable[[], Any]) -> None:
     try:
         call()
         print(f"{who} {what}: done", flush=True)
@@ -123,9 +123,9 @@ inner = started(session("cy"), "cy", inside)
 print("foreachBatch finds its query:", (FOLDER / "inside").read_text())
 inner.stop()
 
-refused("bob", "shares all", lambda: bob.conf.set("spark.streamjoin.shareQueries", "true"))
+rejected("bob", "shares all", lambda: bob.conf.set("spark.streamjoin.shareQueries", "true"))
 bob.conf.set("spark.streamjoin.executorIndexMemory", "1k")
-refused("bob", "takes the server's memory", lambda: started(bob, "bob"))
+rejected("bob", "takes the server's memory", lambda: started(bob, "bob"))
 bob.conf.unset("spark.streamjoin.executorIndexMemory")
 
 orders = ann.readStream.schema("card STRING, t TIMESTAMP").json(str(FOLDER / "ann" / "orders"))
@@ -137,15 +137,15 @@ reads.processAllAvailable()
 seen = sj.arrangement("orders", spark=bob)
 (reader,) = seen.readers
 print("bob sees the reader", reader.name, len(reader.id), "secret" in str(seen._now()))
-refused("bob", "releases it", lambda: seen.release(reader))
-refused("bob", "drops it", lambda: seen.drop(force=True))
+rejected("bob", "releases it", lambda: seen.release(reader))
+rejected("bob", "drops it", lambda: seen.drop(force=True))
 forged = orders.selectExpr("unhex('aced0005') AS output", "1 AS one").drop("one")
 forged = forged.where("output IS NOT NULL").selectExpr("coalesce(output, X'') AS output")
 sink = forged.writeStream.format("streamjoin").option("path", str(FOLDER / "arrangements" / "orders"))
-refused("bob", "writes bytes", lambda: sink.start(checkpointLocation=str(FOLDER / "forged")).awaitTermination())
+rejected("bob", "writes bytes", lambda: sink.start(checkpointLocation=str(FOLDER / "forged")).awaitTermination())
 reads.stop()
-refused("bob", "releases what has stopped", lambda: seen.release(reader))
-refused("bob", "drops it", lambda: seen.drop(force=True))
+rejected("bob", "releases what has stopped", lambda: seen.release(reader))
+rejected("bob", "drops it", lambda: seen.drop(force=True))
 # Python cannot close their channels once it ends.
 for each in sessions:
     each.stop()

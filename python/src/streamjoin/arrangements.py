@@ -115,7 +115,7 @@ class Arrangement:
     def release(self, reader: str | Reader) -> None:
         """End the lease of a reader that will not come back, so that the versions it has not read need not be kept.
 
-        If it does come back, it may be refused with ``STREAMJOIN_ARRANGEMENT_RETENTION``.
+        If it does come back, it may be rejected with ``STREAMJOIN_ARRANGEMENT_RETENTION``.
 
         Args:
             reader: One of ``readers``, or its id.

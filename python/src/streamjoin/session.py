@@ -93,7 +93,7 @@ def bounds(df: DataFrame) -> DataFrame:
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``; or the ``STREAMJOIN_`` condition of a join that
-            ``start()`` would refuse.
+            ``start()`` would reject.
 
     Example:
         >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))

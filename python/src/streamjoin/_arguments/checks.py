@@ -9,7 +9,7 @@ from streamjoin.errors import StreamJoinError
 
 
 def require_type(kind: type, found: object, call: str, wanted: str) -> None:
-    """Refuse an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
+    """Reject an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
@@ -19,7 +19,7 @@ def require_type(kind: type, found: object, call: str, wanted: str) -> None:
 
 
 def require_dataframes(call: str, wanted: str, *found: object) -> None:
-    """Refuse what is not a DataFrame of Spark, those of pandas with how to make one of Spark's of them.
+    """Reject what is not a DataFrame of Spark, those of pandas with how to make one of Spark's of them.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.

@@ -102,7 +102,7 @@ def line_in_name(jar: str) -> str | None:
 
 
 def check_jar(found: JarInfo, spark_version: str) -> None:
-    """Refuse a jar that is not this package's, or not of the given Spark's line (the first two numbers).
+    """Reject a jar that is not this package's, or not of the given Spark's line (the first two numbers).
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_VERSION`` or ``STREAMJOIN_SPARK_VERSION``.
@@ -120,7 +120,7 @@ def check_jar(found: JarInfo, spark_version: str) -> None:
 
 
 def check_server_jar(found: JarInfo, spark_version: str) -> None:
-    """Refuse a jar of another line than this package's (the first two numbers), or of another Spark's line.
+    """Reject a jar of another line than this package's (the first two numbers), or of another Spark's line.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_VERSION`` or ``STREAMJOIN_SPARK_VERSION``.

@@ -37,7 +37,7 @@ def call_function(df: DataFrame, name: str, *columns: Column, **arguments: Any) 
         arguments: Its other arguments; those that are None are left out.
 
     Raises:
-        pyspark.errors.AnalysisException: What the function refuses, at the call in either kind of session.
+        pyspark.errors.AnalysisException: What the function rejects, at the call in either kind of session.
     """
     functions = functions_for(df)
     values = {key: value for key, value in arguments.items() if value is not None}
@@ -52,7 +52,7 @@ def run_sql(spark: SparkSession, text: str) -> DataFrame:
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the session does not know the function.
-        pyspark.errors.AnalysisException: What the function refuses.
+        pyspark.errors.AnalysisException: What the function rejects.
     """
     try:
         found = spark.sql(text)
