@@ -27,7 +27,7 @@ CLIENT := .venv-client-$(SPARK)
 JARS := python/src/streamjoin/jars
 jar_of = $(JARS)/streamjoin-spark$(1)_2.13-$(VERSION).jar
 JAR := $(call jar_of,$(SPARK))
-JAR_SOURCES := $(shell find scala/*/src/main project \( -name target -o -path project/release \) -prune -o -type f -print) build.sbt VERSION LICENSE \
+JAR_SOURCES := $(shell find scala/*/src/main project \( -name target -o -path project/lint -o -path project/release \) -prune -o -type f -print) build.sbt VERSION LICENSE \
 	python/src/streamjoin/error-conditions.json
 
 # Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
@@ -177,14 +177,14 @@ lint-python:
 	@$(RUFF) format --check $(RUFF_CONFIG)
 	@$(MYPY) python/src $(wildcard examples/*.py)
 	@MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	@MYPYPATH=tests:examples:examples/demo:project/release:project/locks:docs $(MYPY) $(wildcard tests/*.py)
+	@MYPYPATH=tests:examples:examples/demo:project/lint:project/locks:project/release:docs $(MYPY) $(wildcard tests/*.py)
 	@$(MYPY) $(wildcard tests/jobs/*.py)
 	@MYPYPATH=benchmarks:tests $(MYPY) $(wildcard benchmarks/*.py)
 	@$(VENV)/python project/locks/jars.py check
 
-# Needs nothing but Python. The script has the rules, and takes pages: `python3 project/prose.py docs/tuning.md`.
+# Needs nothing but Python. The script has the rules, and takes pages: `python3 project/lint/prose.py docs/tuning.md`.
 lint-prose: ## lines, phrases and commit subjects of what readers read
-	@$(PYTHON) project/prose.py
+	@$(PYTHON) project/lint/prose.py
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt

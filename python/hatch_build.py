@@ -18,7 +18,7 @@ class Sources(BuildHookInterface):
         root = here if (here / "scala").is_dir() else here.parent
         files = [root / name for name in FILES]
         files += [file for part in ("core", "spark") for file in (root / "scala" / part / "src" / "main").rglob("*")]
-        for name in ("scala/published/licenses", "project", "project/locks", "project/release"):
+        for name in ("scala/published/licenses", "project", "project/lint", "project/locks", "project/release"):
             files += (root / name).iterdir()
         for file in files:
             if file.is_file() and file.suffix != ".pyc":

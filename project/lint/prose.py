@@ -1,4 +1,4 @@
-"""Checks prose: ``python project/prose.py`` checks everything, ``python project/prose.py docs/tuning.md`` some pages.
+"""Checks prose: ``python project/lint/prose.py`` checks everything, or the pages that it is given: ``docs/tuning.md``.
 
 Pages: prose has at most 120 characters a line and none of the phrases below. Code blocks, inline code and the targets
 of links are not prose. Table rows, headings, link definitions and lines without a space to break at may be longer.
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     *("docs/*.md", "docs/recipes/*.md", "*.md", ".github/**/*.md"),
     *("benchmarks/README.md", "examples/README.md", "python/README.md", "tests/cases/README.md"),
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> None:
     for each in found:
         print(each)
     if found:
-        sys.exit(f"{len(found)} lines to change; project/prose.py has the rules.")
+        sys.exit(f"{len(found)} lines to change; project/lint/prose.py has the rules.")
 
 
 def pages_of(root: Path) -> list[Path]:
