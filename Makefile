@@ -131,7 +131,7 @@ test-python:
 other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
 
-# What CI runs on a line beside the default one: lint of the line's own files, and the tests where lines differ. Every
+# What CI runs on a line other than the default one: lint of the line's own files, and the tests where lines differ. Every
 # tenth query of the parity suite runs.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
 test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
@@ -245,22 +245,22 @@ jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4
 
 jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## the jars for all lines of Spark, inside the Python package
 
-bench: $(JAR) $(ENVIRONMENT)/.installed ## beside Spark's own join, small: about ten minutes, tables in benchmarks/results
+bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join, small: about ten minutes, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
 
-bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## delta joins beside recomputing them, arrangements beside a Parquet sink: about ten minutes
+bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## compare delta joins with recomputing them, arrangements with a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
 
-bench-temporal: $(JAR) $(ENVIRONMENT)/.installed ## temporal joins beside a user's own and the shuffle alone, streams with tables, batches beside windows: hours
+bench-temporal: $(JAR) $(ENVIRONMENT)/.installed ## compare temporal joins with hand-written ones and with the shuffle alone, streams with tables, batches with windows: hours
 	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)
 
 bench-touched: $(JAR) $(ENVIRONMENT)/.installed ## what a row costs, with and without a difficulty such as a hot key: about ten minutes
 	$(VENV)/python benchmarks/touched.py $(BENCH_FLAGS)
 
-bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## requests to an object store a batch, beside Spark's own join: ten minutes
+bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## requests to an object store a batch, compared with Spark's own join: ten minutes
 	$(VENV)/python benchmarks/object_store.py
 
-bench-full: $(JAR) $(ENVIRONMENT)/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume goes on)
+bench-full: $(JAR) $(ENVIRONMENT)/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume continues)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
 
 pictures: $(JAR) $(ENVIRONMENT)/.installed ## run three queries, and draw the pictures of docs/monitoring.md from their figures

@@ -1,6 +1,6 @@
-"""Write the join in SQL: orders, each with its delivery if that comes within an hour.
+"""Write the join in SQL: each order with its delivery, if it arrives within an hour.
 
-Order 2 is delivered too late. It comes out with nulls once its hour has passed.
+Order 2 is delivered too late. The join emits it with nulls once its hour has passed.
 """
 
 import shop

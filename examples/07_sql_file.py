@@ -1,4 +1,4 @@
-"""Run a file of SQL: each statement but the last as it is, the last as a streaming query, to its end."""
+"""Run a file of SQL: all statements but the last directly, the last as a streaming query, to its end."""
 
 from pathlib import Path
 

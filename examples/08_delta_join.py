@@ -1,4 +1,4 @@
-"""Join two tables that change. What changes in the result comes out as rows that come and go."""
+"""Join two tables that change. The join emits changes of the result as added and removed rows."""
 
 import shop
 

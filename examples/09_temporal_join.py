@@ -1,6 +1,6 @@
-"""Give each order the price that was valid when it was placed, whatever order things come in.
+"""Give each order the price that was valid when it was placed, for any order of arrival.
 
-The lamp costs 20 from 08:00 and 25 from 10:00; from 12:00 it is not sold any more.
+The lamp costs 20 from 08:00 and 25 from 10:00; from 12:00 it is no longer sold.
 """
 
 import shop

@@ -1,4 +1,4 @@
-"""Look up a table that changes, in a stream of orders. Each order meets the customers as they are now."""
+"""Look up a table that changes, in a stream of orders. Each order matches the current customers."""
 
 import shop
 
@@ -27,7 +27,7 @@ query = joined.writeStream.foreachBatch(lambda batch, _: batch.orderBy("id").sho
 
 (folder / "orders" / "1.csv").write_text("1,Ada\n2,Bob")
 query.processAllAvailable()
-customers("Ada,Oslo,update", "Bob,Bern,insert")  # What came out stays as it is.
+customers("Ada,Oslo,update", "Bob,Bern,insert")  # Emitted rows do not change.
 (folder / "orders" / "2.csv").write_text("3,Ada\n4,Bob")
 query.processAllAvailable()
 query.stop()

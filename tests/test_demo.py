@@ -53,7 +53,7 @@ def test_delta_join(printed: dict[str, str]) -> None:
     out = printed["delta_join"]
     assert "The same rows in query 3; rows that the query keeps: 0" in out
     assert "The same rows in furniture; rows that the query keeps: 0" in out
-    assert "A second join has started beside it. Indexes:" in out
+    assert "A second join has started. Indexes:" in out
     assert "rows of lineitem (version)" in out, "no batch was shown"
     assert "LookUp o by (o_custkey)" in out
 

@@ -34,8 +34,8 @@ class BatchProgress:
         """Print a line for every batch that has ended since the last call."""
         for progress in self.query.recentProgress:
             batch = json.loads(progress.json)
-            # A report without addBatch is one of an idle trigger: it carries the number of a batch
-            # yet to come.
+            # A report without addBatch belongs to an idle trigger: it has the number of the next
+            # batch.
             if batch["batchId"] in self.batches or "addBatch" not in batch["durationMs"]:
                 continue
             if not self.batches:

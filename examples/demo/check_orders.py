@@ -35,7 +35,7 @@ class Check:
         return self.only_spark == self.only_duckdb == 0 and all(a == b for _, a, b in self.totals)
 
     def show(self) -> None:
-        """Print the totals beside each other."""
+        """Print the totals side by side."""
         print(f"\n{'':<28}{'Spark':>16}{'DuckDB':>16}")
         for name, spark, expected in self.totals:
             print(f"{name:<28}{spark:>16,}{expected:>16,}{'' if spark == expected else '   DIFFERENT'}")

@@ -1,8 +1,8 @@
 """The join of TPC-H's query 3, kept up to date while its three tables change: inserts, updates and deletes.
 
-Three queries keep customers, orders and lines as arrangements. A fourth joins them: what changes in one table looks up
-the others in their indexes, and the query keeps no row of its own. Half way a second join starts beside it, of other
-rows, over the same indexes; the memory before and after is printed.
+Three queries keep customers, orders and lines as arrangements. A fourth joins them: it looks the changes of one table
+up in the indexes of the others and keeps no rows. Halfway, a second join of other rows starts over the same indexes,
+and the program prints the memory before and after.
 
     spark-submit --jars "$(python -m streamjoin jar)" \
         --properties-file examples/demo/spark-defaults.conf examples/demo/delta_join.py
@@ -172,7 +172,7 @@ def start_beside(
     first.show()
     indexes = [max(map(index_bytes, batches(each.query))) / 1e6 for each in (first, second)]
     print(
-        f"A second join has started beside it. Indexes: {indexes[0]:.1f} MB before, {indexes[1]:.1f} MB after; "
+        f"A second join has started. Indexes: {indexes[0]:.1f} MB before, {indexes[1]:.1f} MB after; "
         f"the whole heap: {before:.1f} MB before, {after:.1f} MB after"
     )
     return second

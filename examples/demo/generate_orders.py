@@ -14,7 +14,7 @@ nothing of it arrives, and at ``STALLED_UNTIL`` all that was held up does. None 
 stood as well.
 
 The last step closes the streams: one order and one delivery, far ahead, that match nobody and move both
-watermarks past everything else. They themselves stay in the join's state for ever.
+watermarks past everything else. They themselves stay in the join's state forever.
 """
 
 import argparse
@@ -193,7 +193,7 @@ def json_lines(rows: list[Row]) -> Iterator[str]:
 def write_files(generated: Streams, work: Path, pause: float) -> None:
     """Write one Parquet file a step and stream into ``work/orders`` and so on, ``pause`` seconds between two steps.
 
-    The ids of the late rows go to ``work/late.json``, beside the streams: the query does not see them.
+    The ids of the late rows go to ``work/late.json``, next to the streams: the query does not see them.
     """
     late = {"orders": generated.late_orders, "deliveries": generated.late_deliveries}
     (work / "late.json").write_text(json.dumps(late))

@@ -1,8 +1,8 @@
-"""The demo from Kafka to Kafka: two topics joined into a third, stopped half way and started again.
+"""The demo from Kafka to Kafka: two topics joined into a third, stopped halfway and restarted.
 
 A broker starts, the first half of both streams is produced, ``orders_deliveries.py`` joins what is there and stops;
-then the second half is produced and the same command is run again. It goes on from its checkpoint: rows of the
-second half find those of the first in the join's state. The third topic is compared with DuckDB's answer.
+then the second half is produced and the same command runs again. It continues from its checkpoint: rows of the
+second half match those of the first in the join's state. The third topic is compared with DuckDB's answer.
 
 Spark's Kafka sink is at least once: a batch that was cut off is written again by the next run, and its records are
 then in the topic twice. So distinct rows are compared. The join itself emits every row once.

@@ -1,8 +1,8 @@
 """Orders with what was valid when they were placed: the price of the item, and the rate of the currency.
 
-Both change while the orders come. The price is a temporal join: it is valid until the next one, or until the item is
-taken out of the shop. The rate is an as-of join: the newest one, if it is not older than an hour. Both are left joins,
-so that every order comes out, once, as soon as nothing can change its price and its rate any more.
+Both change while the orders arrive. A temporal join finds the price: it is valid until the next price, or until the
+item is taken out of the shop. An as-of join finds the newest rate that is at most an hour old. Both are left joins, so
+they emit every order, once, as soon as nothing can change its price and its rate.
 
     spark-submit --jars "$(python -m streamjoin jar)" \
         --properties-file examples/demo/spark-defaults.conf examples/demo/temporal_join.py
