@@ -13,16 +13,18 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /**
- * An arrangement: the rows of a stream, indexed by one key or several, which one query maintains
- * and any number of queries share.
+ * Opens, maintains and looks up arrangements. An arrangement holds the rows of a stream, indexed by
+ * one or more keys. One query maintains it, and any number of queries share it.
  */
 object Arrangement {
 
-  /** Opens an arrangement by its name in `spark.streamjoin.arrangements`, or by its path. */
+  /**
+   * Opens an existing arrangement, given its name in `spark.streamjoin.arrangements` or its path.
+   */
   def forName(spark: SparkSession, nameOrPath: String): Arrangement = new Arrangement(spark, nameOrPath)
 
   /**
-   * A query that maintains an arrangement; [[ArrangementWriter]].
+   * Returns a builder for the query that maintains an arrangement; see [[ArrangementWriter]].
    *
    * {{{
    * Arrangement.maintain(changes, "orders").key("order_id").key("customer_id").op("op")
@@ -31,31 +33,33 @@ object Arrangement {
    */
   def maintain(df: DataFrame, nameOrPath: String): ArrangementWriter = new ArrangementWriter(df, nameOrPath)
 
-  /** A table that a stream looks up; [[LookUpTable]]. */
+  /** Returns an arrangement as a table that a stream looks up; see [[LookUpTable]]. */
   def table(spark: SparkSession, nameOrPath: String): LookUpTable = new LookUpTable(spark, nameOrPath)
 
   private def state(spark: SparkSession, nameOrPath: String): Row =
     spark.sql(s"SELECT * FROM sj_arrangements(${TextArgument.sql(nameOrPath)})").head()
 }
 
-/** An existing arrangement. What changes in it is read again on each call. */
+/** An existing arrangement. Versions, rows, bytes and readers are read again on each call. */
 final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: String) {
   private val first = Arrangement.state(spark, nameOrPath)
 
-  /** Its name in the folder of arrangements. */
+  /** The name of the arrangement in the folder of arrangements. */
   val name: String = first.getAs[String]("name")
 
-  /** Its folder. */
+  /** The path of the arrangement's folder. */
   val path: String = first.getAs[String]("path")
 
-  /** The columns of each index; the first is the primary key of a changelog. */
+  /** The columns of each index. For a changelog, the first one is the primary key. */
   val keys: Seq[Seq[String]] =
     first.getAs[scala.collection.Seq[scala.collection.Seq[String]]]("keys").map(_.toSeq).toSeq
 
-  /** The columns of its rows. */
+  /** The schema of the arrangement's rows. */
   def schema: StructType = spark.read.format("streamjoin").load(path).schema
 
-  /** The oldest readable version and the newest; none before the first. */
+  /**
+   * The oldest readable version and the newest version. None before the first version is written.
+   */
   def versions: Option[(Long, Long)] = {
     val row = now()
     Option.unless(row.isNullAt(row.fieldIndex("newest_version")))(
@@ -66,52 +70,65 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
   /** The number of rows in the newest version, counting copies. */
   def rows: Long = now().getAs[Long]("rows")
 
-  /** The size of the files that the newest version needs. */
+  /** The size in bytes of the files that the newest version needs. */
   def bytes: Long = now().getAs[Long]("bytes")
 
   /**
-   * Its readers, the slowest first: `name` (of the query, or null), `id`, `version`,
-   * `versions_behind` and `since`, a row for each.
+   * The readers of the arrangement, the slowest first. Each row has `name` (of the query, or null),
+   * `id`, `version`, `versions_behind` and `since`.
    */
   def readers: Seq[Row] = now().getAs[scala.collection.Seq[Row]]("readers").toSeq
 
   /**
-   * Ends the lease of a reader that will not come back, by its id in [[readers]]. If it does come
-   * back, it may be refused with `STREAMJOIN_ARRANGEMENT_RETENTION`.
+   * Ends the lease of a reader that will not return. If the reader does return, it may be rejected
+   * with `STREAMJOIN_ARRANGEMENT_RETENTION`.
+   *
+   * @param reader
+   *   the reader's id in [[readers]]
    */
   def release(reader: String): Unit =
     spark
       .sql(s"SELECT * FROM sj_release_reader(${TextArgument.sql(path)}, ${TextArgument.sql(reader)})")
       .collect(): Unit
 
-  /** Removes the arrangement with all of its files; refused while it has readers. */
+  /** Removes the arrangement and all of its files. Fails while it has readers or its query runs. */
   def drop(): Unit = drop(force = false)
 
-  /** The same; if forced, its readers fail from then on. Refused while its query runs. */
+  /**
+   * Removes the arrangement and all of its files. Fails while its query runs.
+   *
+   * @param force
+   *   removes it even if it has readers; their queries then fail
+   */
   def drop(force: Boolean): Unit =
     spark.sql(s"SELECT * FROM sj_drop_arrangement(${TextArgument.sql(path)}, $force)").collect(): Unit
 
-  /** The rows of the newest version at the time when they are read, as a batch. */
+  /** Returns the rows as a batch DataFrame. Each read sees the newest version at that time. */
   def toDF(): DataFrame = spark.read.format("streamjoin").load(path)
 
-  /** The rows of a version, as a batch. */
+  /** Returns the rows of the given version as a batch DataFrame. */
   def toDF(version: Long): DataFrame =
     spark.read.format("streamjoin").option("version", version).load(path)
 
   /**
-   * The changes as a stream, with `_version` (in which a row came or went) and `_diff` (how many
-   * copies came, or went where it is negative).
+   * Returns the changes as a stream. Two columns are added: `_version`, the version in which a row
+   * was added or removed, and `_diff`, the number of copies added, or removed if it is negative.
    */
   def changes(): DataFrame = changes(Map.empty[String, String])
 
-  /** The same, with the options `maxVersionsPerTrigger` and `maxRowsPerTrigger`. */
+  /**
+   * Returns the changes as a stream, with the columns `_version` and `_diff`.
+   *
+   * @param options
+   *   `maxVersionsPerTrigger` and `maxRowsPerTrigger` limit the size of a batch
+   */
   def changes(options: Map[String, String]): DataFrame =
     spark.readStream.format("streamjoin").options(options).load(path)
 
-  /** The same. */
+  /** Returns the changes as a stream with the given options, for Java. */
   def changes(options: JMap[String, String]): DataFrame = changes(options.asScala.toMap)
 
-  /** A table that a stream looks up. */
+  /** Returns the arrangement as a table that a stream looks up. */
   def asTable: LookUpTable = new LookUpTable(spark, path)
 
   override def toString: String =
@@ -121,54 +138,59 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
 }
 
 /**
- * How a stream becomes an arrangement. Each batch is a version, shared by all keys. Without [[op]]
- * and [[diff]], rows are added and stay.
+ * Configures the query that turns a stream into an arrangement. Each batch writes one version,
+ * which all keys share. Without [[op]] and [[diff]], rows are only added.
  */
 final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: String) {
   private var keys = Seq.empty[Seq[String]]
   private var notSent = Arrangements.NotSent
   private var opColumn, diffColumn, timeColumn, orderColumn, kept = Option.empty[String]
 
-  /** Adds an index, by the columns of its key. The first is the primary key of a changelog. */
+  /**
+   * Adds an index on the given key columns. For a changelog, the first index is the primary key.
+   */
   @varargs def key(column: String, more: String*): ArrangementWriter = key((column +: more).asJava)
 
-  /** The same, as a list. */
+  /** Adds an index on the given key columns. */
   def key(columns: JList[String]): ArrangementWriter = set(keys :+= columns.asScala.toSeq)
 
-  /** The column with the operation of a changelog: `insert`, `update` or `delete`. */
+  /** Sets the column with the operation of a changelog: `insert`, `update` or `delete`. */
   def op(column: String): ArrangementWriter = set { opColumn = Some(column) }
 
-  /** The column with the number of copies that come, or go where it is negative. */
+  /** Sets the column with the number of copies that are added, or removed if it is negative. */
   def diff(column: String): ArrangementWriter = set { diffColumn = Some(column) }
 
-  /** The column that orders the rows of a key over all batches: an older row does not count. */
+  /**
+   * Sets the column that orders the rows of a key across all batches. A row older than the last one
+   * of its key is ignored.
+   */
   def time(column: String): ArrangementWriter = set { timeColumn = Some(column) }
 
   /**
-   * The column that orders rows with the same time, or all if there is no [[time]], such as a
-   * position in a log.
+   * Sets the column that orders rows with the same time, such as a position in a log. Without
+   * [[time]], it orders all rows of a key.
    */
   def order(column: String): ArrangementWriter = set { orderColumn = Some(column) }
 
   /**
-   * How long rows are kept: those whose [[time]] is longer ago go with the next batch, as if they
-   * were deleted. Another start may say another length.
+   * Sets how long rows are kept. A row whose [[time]] is longer ago is removed with the next batch,
+   * as if it had been deleted. A restarted query may use another duration.
    */
   def ttl(length: String): ArrangementWriter = set { kept = Some(length) }
 
-  /** The same. */
+  /** Sets how long rows are kept after their [[time]]. */
   def ttl(length: Duration): ArrangementWriter = ttl(Durations.text(length))
 
   /**
-   * The text, or the bytes of it, that stands for a value that was not sent: a row keeps the one
-   * that it has. Without this call it is Debezium's, `__debezium_unavailable_value`.
+   * Sets the text, or the bytes of it, that stands for a value that was not sent. The row then
+   * keeps its current value. The default is that of Debezium, `__debezium_unavailable_value`.
    */
   def unavailable(placeholder: String): ArrangementWriter = set { notSent = Some(placeholder) }
 
-  /** Takes values as they are sent. */
+  /** Stores values as sent, without treating any text as a placeholder. */
   def asSent: ArrangementWriter = set { notSent = None }
 
-  /** The writer of the query, which is started as any other. */
+  /** Returns the writer of the query. Start it like any streaming query. */
   def writeStream: DataStreamWriter[Row] =
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
@@ -182,9 +204,9 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
 }
 
 /**
- * A table that a stream looks up: `stream.join(table, ...)`, inner or left outer, by the columns of
- * one of the arrangement's keys. A row meets the table as it is in its batch. The query keeps no
- * row.
+ * A table that a stream looks up with `stream.join(table, ...)`. The join is inner or left outer,
+ * on the columns of one of the arrangement's keys. A row is joined with the version of the table
+ * that its batch sees. The query keeps no rows.
  */
 final class LookUpTable private[streamjoin] (spark: SparkSession, nameOrPath: String) {
   private var options = Map("streamjoin.table" -> "true")
@@ -192,22 +214,22 @@ final class LookUpTable private[streamjoin] (spark: SparkSession, nameOrPath: St
   /** Looks up the version before the newest one. */
   def previous(): LookUpTable = option("asOf", "previous")
 
-  /** A new query waits until the arrangement has this version. */
+  /** Makes a new query wait until the arrangement has this version. */
   def atLeast(version: Long): LookUpTable = option("atLeast", version.toString)
 
-  /** A new query waits until the maintaining query has come to the end of its sources. */
+  /** Makes a new query wait until the maintaining query has reached the end of its sources. */
   def caughtUp(): LookUpTable = option("atLeast", "caught up")
 
   /**
-   * For how long in event time a row that was emitted without a match may get one. Outer joins
-   * only.
+   * Sets how long, in event time, a row that was emitted without a match may still get one. Outer
+   * joins only.
    */
   def rematch(length: String): LookUpTable = option("rematch", length)
 
-  /** The same. */
+  /** Sets how long a row that was emitted without a match may still get one. */
   def rematch(length: Duration): LookUpTable = rematch(Durations.text(length))
 
-  /** The right side of the join. */
+  /** Returns the table as the right side of the join. */
   def toDF(): DataFrame = spark.read.format("streamjoin").options(options).load(nameOrPath)
 
   private def option(name: String, value: String): LookUpTable = {

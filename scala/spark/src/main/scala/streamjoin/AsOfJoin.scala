@@ -6,15 +6,15 @@ import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins}
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**
- * A join of each row of a stream with the row of another one that is closest in time and has its
- * key. A row waits until the watermarks say that no closer one can come.
+ * Joins each row of a stream with the row of another stream that has the same key and is closest in
+ * time. A row waits until the watermarks rule out a closer one.
  *
  * {{{
  * StreamJoin.asOf(trades, quotes).on("symbol").matching("l.t >= r.t").tolerance("5 seconds").toDF()
  * }}}
  *
- * The join is inner or left. Either [[matching]] or [[direction]] says how the times compare;
- * without either, it looks back between the columns with a watermark.
+ * The join is inner or left. Either [[matching]] or [[direction]] defines how the times compare.
+ * Without either, the join looks backward and compares the columns with a watermark.
  */
 final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[AsOfJoin](left, right) {
@@ -26,25 +26,28 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
   override private[streamjoin] def self: AsOfJoin = this
 
   /**
-   * Compares the event times: `l("t") >= r("t")` looks back, `<=` ahead; `>` and `<` exclude equal
-   * times.
+   * Sets the comparison of the event times. `l("t") >= r("t")` looks backward, `<=` forward; `>`
+   * and `<` exclude equal times.
    */
   def matching(condition: Column): AsOfJoin = {
     matched = Some(Closest.ByColumn(condition))
     this
   }
 
-  /** The same in SQL: `l` and `r` are the inputs, unless one of them has such an alias. */
+  /**
+   * Sets the comparison of the event times, as SQL text: `l.t >= r.t`. `l` and `r` are the inputs,
+   * unless one of them has such an alias.
+   */
   def matching(condition: String): AsOfJoin = {
     matched = Some(Closest.BySql(condition))
     this
   }
 
   /**
-   * Compares the columns with a watermark.
+   * Compares the columns with a watermark in the given direction.
    *
    * @param direction
-   *   `backward`, `forward` or `nearest`; of two equally close rows, the earlier one matches
+   *   `backward`, `forward` or `nearest`. Of two equally close rows, the earlier one matches.
    * @param allowExactMatches
    *   whether a row of the same time matches
    */
@@ -53,19 +56,19 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     this
   }
 
-  /** The same; a row of the same time matches. */
+  /** Compares the columns with a watermark. A row of the same time matches. */
   def direction(direction: String): AsOfJoin = this.direction(direction, allowExactMatches = true)
 
-  /** The largest distance between the two times; required if the join looks ahead. */
+  /** Sets the largest distance between the two times. Required if the join looks forward. */
   def tolerance(length: String): AsOfJoin = {
     farthest = Some(length)
     this
   }
 
-  /** The same. */
+  /** Sets the largest distance between the two times. */
   def tolerance(length: Duration): AsOfJoin = tolerance(Durations.text(length))
 
-  /** Whether a batch emits its rows in the order of the left time, as it does without this call. */
+  /** Sets whether a batch emits its rows in the order of the left time. Default: true. */
   def ordered(isOrdered: Boolean): AsOfJoin = {
     inOrder = isOrdered
     this

@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
- * A join of arrangements, inserts, updates and deletes included, as a stream of changes of the
- * result. What changes in one input looks up the others by their indexes; the query keeps no row.
+ * Joins arrangements and returns the changes of the result as a stream, including updates and
+ * deletes. A change in one input looks up the others by their indexes, so the query keeps no rows.
  *
  * {{{
  * StreamJoin
@@ -22,9 +22,9 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
  *   .toDF()
  * }}}
  *
- * The result has the selected columns; `_time`, the latest time of the joined rows, if all inputs
- * were arranged with one; and `_diff`, how many copies of the row came, or went where it is
- * negative.
+ * The result has the selected columns, then `_time` and `_diff`. `_time` is the latest time of the
+ * joined rows; it exists only if all inputs were arranged with a time. `_diff` is the number of
+ * copies of the row that are added, or removed if it is negative.
  */
 final class DeltaJoin private[streamjoin] (spark: SparkSession) {
   private var inputs = Seq.empty[(String, String)]
@@ -37,37 +37,40 @@ final class DeltaJoin private[streamjoin] (spark: SparkSession) {
    * Adds an input.
    *
    * @param alias
-   *   what the condition calls it
+   *   the name of the input in the condition
    * @param nameOrPath
    *   an arrangement, by its name in `spark.streamjoin.arrangements` or by its path
    */
   def input(alias: String, nameOrPath: String): DeltaJoin = set(inputs :+= alias -> nameOrPath)
 
-  /** The same. */
+  /** Adds an arrangement as an input, with its name in the condition. */
   def input(alias: String, arrangement: Arrangement): DeltaJoin = input(alias, arrangement.path)
 
-  /** The condition in SQL, with equalities for the columns of a key of each input. */
+  /** Sets the condition, as SQL text. It needs equalities on the columns of a key of each input. */
   def on(condition: String): DeltaJoin = set { this.condition = Some(condition) }
 
-  /** The columns of the result in SQL; without it, all. */
+  /** Sets the columns of the result, as SQL text. Default: all columns. */
   @varargs def select(columns: String*): DeltaJoin = set { this.columns = columns }
 
-  /** The same, as a list. */
+  /** Sets the columns of the result, as SQL text. */
   def select(columns: JList[String]): DeltaJoin = set { this.columns = columns.asScala.toSeq }
 
-  /** `inner`, or of two inputs `left`, `right` or `full`, in any of Spark's spellings. */
+  /**
+   * Sets the join type: `inner`, or for two inputs also `left`, `right` or `full`, in any of
+   * Spark's spellings. Default: `inner`.
+   */
   def joinType(joinType: String): DeltaJoin = set { how = joinType }
 
-  /** The largest number of versions of each input in a batch. */
+  /** Sets the maximum number of versions of each input in a batch. */
   def maxVersionsPerTrigger(versions: Int): DeltaJoin = option("maxVersionsPerTrigger", versions.toString)
 
-  /** About how many rows of each input are in a batch. */
+  /** Sets the approximate number of rows of each input in a batch. */
   def maxRowsPerTrigger(rows: Long): DeltaJoin = option("maxRowsPerTrigger", rows.toString)
 
   /** Sets an option of all inputs. */
   def option(name: String, value: String): DeltaJoin = set(options += name -> value)
 
-  /** The changes of the join. */
+  /** Returns the changes of the join as a stream. */
   def toDF(): DataFrame = DeltaJoins.changes(spark, inputs, condition, columns, how, options)
 
   private def set(change: => Unit): DeltaJoin = {

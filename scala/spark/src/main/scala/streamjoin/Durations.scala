@@ -6,7 +6,7 @@ private[streamjoin] object Durations {
   private val MicrosPerSecond = 1000000L
   private val NanosPerMicro = 1000
 
-  /** As `withWatermark` takes it, rounded down to whole microseconds. */
+  /** Converts a duration into text for `withWatermark`, rounded down to whole microseconds. */
   def text(duration: Duration): String = {
     val micros = Math.addExact(
       Math.multiplyExact(duration.getSeconds, MicrosPerSecond),

@@ -7,13 +7,13 @@ import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 
 /**
- * A join of two streams whose event times differ by a given duration at most: what
- * `left.join(right, ...)` returns, with the bounds in its condition. Without [[within]], the
- * condition has them.
+ * Joins two streams whose event times differ by at most a given duration. The result is that of
+ * `left.join(right, ...)` with the bounds in its condition. Without [[within]], the condition must
+ * contain the bounds.
  *
- * An input may also be a table that the stream looks up ([[Arrangement.table]]); of two tables the
- * result is a stream of the changes of their join, with `_diff`, as [[DeltaJoin]] has it. A table
- * is joined by its declared key if there is no `on`.
+ * An input may also be a table that the stream looks up ([[Arrangement.table]]). The join of two
+ * tables is a stream of the changes of their join, with `_diff`, like that of [[DeltaJoin]].
+ * Without `on`, a table is joined by its declared key.
  */
 final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[IntervalJoin](left, right) {
@@ -21,25 +21,28 @@ final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
 
   override private[streamjoin] def self: IntervalJoin = this
 
-  /** Adds `|right.time - left.time| <= distance` for the event-time columns of both inputs. */
+  /**
+   * Adds the bound `|right.time - left.time| <= distance` on the event-time columns of both inputs.
+   */
   def within(distance: String): IntervalJoin = {
     limits = Some((None, distance))
     this
   }
 
-  /** Adds the same. */
+  /** Adds the bound `|right.time - left.time| <= distance`. */
   def within(distance: Duration): IntervalJoin = within(Durations.text(distance))
 
   /**
-   * Adds `lower <= right.time - left.time <= upper`. A limit may be negative. From a day up, days
-   * are calendar days of the session's time zone, as in all of Spark's interval arithmetic.
+   * Adds the bound `lower <= right.time - left.time <= upper`. A limit may be negative. In limits
+   * of a day or more, days are calendar days of the session's time zone, as in all interval
+   * arithmetic of Spark.
    */
   def within(lower: String, upper: String): IntervalJoin = {
     limits = Some((Some(lower), upper))
     this
   }
 
-  /** Adds the same. */
+  /** Adds the bound `lower <= right.time - left.time <= upper`. */
   def within(lower: Duration, upper: Duration): IntervalJoin =
     within(Durations.text(lower), Durations.text(upper))
 

@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.front.functions.JoinOn
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**
- * What all joins of two DataFrames have: columns or a condition, and a type. The inputs keep their
- * aliases.
+ * The settings that all joins of two DataFrames share: the columns or the condition, and the join
+ * type. The inputs keep their aliases.
  *
  * @tparam B
  *   the builder of one kind of join
@@ -21,22 +21,25 @@ abstract class JoinBuilder[B <: JoinBuilder[B]] private[streamjoin] (left: DataF
 
   private[streamjoin] def self: B
 
-  /** Columns that both inputs have. They come first in the result, and once. */
+  /**
+   * Joins on columns that both inputs have. The result has each of them once, before the other
+   * columns.
+   */
   @varargs def on(column: String, more: String*): B = on((column +: more).asJava)
 
-  /** The same, as a list. */
+  /** Joins on columns that both inputs have. */
   def on(columns: JList[String]): B = {
     by = Some(JoinOn.Columns(columns.asScala.toSeq))
     self
   }
 
-  /** A condition; `lit(true)` to join on time alone. */
+  /** Joins on a condition. Use `lit(true)` to join on time alone. */
   def on(condition: Column): B = {
     by = Some(JoinOn.Condition(condition))
     self
   }
 
-  /** One of Spark's join types, in any of its spellings; without it `inner`. */
+  /** Sets the join type, in any of Spark's spellings. Default: `inner`. */
   def joinType(joinType: String): B = {
     how = joinType
     self
@@ -44,6 +47,6 @@ abstract class JoinBuilder[B <: JoinBuilder[B]] private[streamjoin] (left: DataF
 
   private[streamjoin] def joined: DataFrame = JoinOn.joined(left, right, by, how)
 
-  /** The joined streams. */
+  /** Returns the joined streams. */
   def toDF(): DataFrame
 }

@@ -6,77 +6,81 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.streamjoin.{StreamInputs => Inputs}
 
 /**
- * What a query may declare about one of its streams beyond `withWatermark`. Each function returns
- * the stream to use in the join instead.
+ * Properties that a query may declare for one of its streams in addition to `withWatermark`. Each
+ * function returns the stream to use in the join in place of the original.
  */
 object StreamInputs {
 
   /**
-   * `withWatermark`, with its arguments checked.
+   * Calls `withWatermark`, after checking its arguments.
    *
    * @param time
-   *   `TIMESTAMP` column. A null in it does not move the watermark.
+   *   a `TIMESTAMP` column. A null in it does not move the watermark.
    * @param lag
    *   how late a row may be, zero or longer; rounded up to whole milliseconds
    */
   def imposeOrder(df: DataFrame, time: String, lag: String): DataFrame = Inputs.imposeOrder(df, time, lag)
 
-  /** The same. */
+  /** Calls `withWatermark`, after checking the column and the lag. */
   def imposeOrder(df: DataFrame, time: String, lag: Duration): DataFrame =
     imposeOrder(df, time, Durations.text(lag))
 
-  /** The rows in ascending order of a column that has a watermark, over all tasks and batches. */
+  /**
+   * Returns the rows in ascending order of a column that has a watermark, across all tasks and
+   * batches.
+   */
   def sorted(df: DataFrame, time: String): DataFrame = Inputs.ordered(df, time)
 
   /**
-   * A stream whose rows are data and bounds (punctuation); [[BoundedStream]].
+   * Returns a stream whose rows are either data or bounds (punctuation); see [[BoundedStream]].
    *
    * @param time
    *   event-time column, of data and bounds alike
    * @param isBound
-   *   boolean column: true for a bound, false or null for data. It is not in the result.
+   *   boolean column: true for a bound, false or null for data. The result does not have it.
    */
   def withBounds(df: DataFrame, time: String, isBound: String): BoundedStream =
     new BoundedStream(df, time, isBound)
 
   /**
-   * A stream that stops holding others back once it has received no rows for the timeout.
+   * Returns a stream that stops holding other inputs back once it has received no rows for the
+   * timeout.
    *
    * @param timeout
    *   one millisecond or longer
    */
   def idleAfter(df: DataFrame, timeout: String): DataFrame = Inputs.idleAfter(df, timeout)
 
-  /** The same. */
+  /** Returns a stream that no longer holds others back after so long without a row. */
   def idleAfter(df: DataFrame, timeout: Duration): DataFrame = idleAfter(df, Durations.text(timeout))
 }
 
 /**
- * A stream with bounds. A bound says that no row before its time, minus the lag, is still to come:
- * it moves the watermark of the following batches and is then dropped. A bound that goes back in
- * time moves nothing.
+ * A stream with bounds. A bound states that no row with an earlier time, minus the lag, will
+ * arrive. It moves the watermark of the following batches and is then dropped. A bound that goes
+ * back in time has no effect.
  */
 final class BoundedStream private[streamjoin] (df: DataFrame, time: String, isBound: String) {
   private var late, partition = Option.empty[String]
 
-  /** How late a row may be; left out if the column already has a watermark. */
+  /** Sets how late a row may be. Leave it out if the column already has a watermark. */
   def lag(lag: String): BoundedStream = {
     late = Some(lag)
     this
   }
 
-  /** The same. */
+  /** Sets how late a row may be. */
   def lag(lag: Duration): BoundedStream = this.lag(Durations.text(lag))
 
   /**
-   * The column that identifies the stream's partitions, if each has its own bounds. The watermark
-   * is then the lowest of the partitions that have sent a row.
+   * Sets the column that identifies the stream's partitions, if each partition has its own bounds.
+   * The watermark is then the lowest of the partitions that have sent a row.
    */
   def per(column: String): BoundedStream = {
     partition = Some(column)
     this
   }
 
-  /** The rows of data. */
+  /** Returns the rows of data, without the bounds. */
   def toDF(): DataFrame = Inputs.withBounds(df, time, isBound, late, partition)
 }

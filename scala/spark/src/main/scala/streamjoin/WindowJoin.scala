@@ -8,12 +8,13 @@ import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import streamjoin.core.Side
 
 /**
- * A join of two streams within a sliding window, in ascending order of time. A pair matches if the
- * right row is later than the left one by the length of the window at most. What differs is the
- * order: with [[following]] it is that of the left rows, with [[preceding]] that of the right rows.
- * A row is emitted as soon as no earlier one can come.
+ * Joins two streams within a sliding window, and emits the result in ascending order of time. A
+ * pair matches if the right row is later than the left one by at most the length of the window.
+ * [[following]] and [[preceding]] differ only in the order: that of the left rows with
+ * [[following]], that of the right rows with [[preceding]]. A row is emitted as soon as no earlier
+ * one can arrive.
  *
- * The result has a column `rowtime` with the time of the order, which carries a watermark.
+ * The result has a column `rowtime` with the time that orders it. This column carries a watermark.
  */
 final class WindowJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[WindowJoin](left, right) {
@@ -21,16 +22,16 @@ final class WindowJoin private[streamjoin] (left: DataFrame, right: DataFrame)
 
   override private[streamjoin] def self: WindowJoin = this
 
-  /** A window over the right input, from a left row's time on. */
+  /** Sets a window over the right input, which starts at a left row's time. */
   def following(length: String): WindowJoin = over(Side.Right, length)
 
-  /** The same. */
+  /** Sets a window over the right input, which starts at a left row's time. */
   def following(length: Duration): WindowJoin = following(Durations.text(length))
 
-  /** A window over the left input, up to a right row's time. */
+  /** Sets a window over the left input, which ends at a right row's time. */
   def preceding(length: String): WindowJoin = over(Side.Left, length)
 
-  /** The same. */
+  /** Sets a window over the left input, which ends at a right row's time. */
   def preceding(length: Duration): WindowJoin = preceding(Durations.text(length))
 
   private def over(side: Side, length: String): WindowJoin = {
