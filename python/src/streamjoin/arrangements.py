@@ -18,7 +18,7 @@ from streamjoin._spark.checks import check_session
 
 
 class Versions(NamedTuple):
-    """The versions of an arrangement that can be read: the oldest and the newest."""
+    """The oldest and the newest version of an arrangement that can be read."""
 
     oldest: int
     newest: int
@@ -27,9 +27,10 @@ class Versions(NamedTuple):
 class Reader(NamedTuple):
     """A query that reads the changes of an arrangement.
 
-    ``name`` is the name of the query, None without one; ``id`` stays the same as long as its checkpoint does, and a
-    query that reads the arrangement twice has two. ``version`` is the one up to which it has read, as of the begin of
-    its last batch; ``versions_behind`` how many there are after it; ``since`` when it came there.
+    ``name`` is the name of the query, or None. ``id`` stays the same as long as the query's checkpoint does; a query
+    that reads the arrangement twice has two. ``version`` is the version up to which it has read, as of the start of its
+    last batch. ``versions_behind`` is the number of newer versions. ``since`` is the time at which it reached its
+    version.
     """
 
     name: str | None
@@ -40,7 +41,7 @@ class Reader(NamedTuple):
 
 
 class Arrangement:
-    """An arrangement; its properties say what it is at the time when they are asked."""
+    """An existing arrangement. Its properties are read again on each access."""
 
     def __init__(self, path: str, *, spark: SparkSession) -> None:
         self._spark = spark
@@ -54,23 +55,23 @@ class Arrangement:
 
     @property
     def schema(self) -> StructType:
-        """The columns of its rows."""
+        """The schema of its rows."""
         return self._spark.read.format("streamjoin").load(self.path).schema
 
     @property
     def versions(self) -> Versions | None:
-        """The oldest and the newest version that can be read, or None before the first."""
+        """The oldest and the newest version that can be read, or None before the first one."""
         row = self._now()
         return None if row.newest_version is None else Versions(row.oldest_version, row.newest_version)
 
     @property
     def rows(self) -> int:
-        """How many rows the newest version has."""
+        """The number of rows in the newest version."""
         return int(self._now().rows)
 
     @property
     def bytes(self) -> int:
-        """How many bytes the files of its newest version have: the newest base, and the changes after it."""
+        """The size in bytes of the files of its newest version: the newest base, and the changes after it."""
         return int(self._now().bytes)
 
     @property
@@ -79,14 +80,14 @@ class Arrangement:
         return [Reader(*reader) for reader in self._now().readers]
 
     def toDF(self, version: int | None = None) -> DataFrame:  # noqa: N802 (as PySpark's)
-        """Return the rows as a table.
+        """Return the rows as a batch DataFrame.
 
         Args:
-            version: The version to read; without it, the newest at the time when the table is read.
+            version: The version to read. Default: the newest version at the time of reading.
 
         Returns:
-            A batch DataFrame with the columns of ``schema``. Reading it raises ``STREAMJOIN_NO_VERSION`` if there is no
-            such version yet, and ``STREAMJOIN_ARRANGEMENT_RETENTION`` if it is not kept any more.
+            A batch DataFrame with the columns of ``schema``. Reading it raises ``STREAMJOIN_NO_VERSION`` if the version
+            does not exist yet, and ``STREAMJOIN_ARRANGEMENT_RETENTION`` if it is no longer kept.
         """
         reader = self._spark.read.format("streamjoin")
         return (reader if version is None else reader.option("version", version)).load(self.path)
@@ -94,15 +95,15 @@ class Arrangement:
     def changes(
         self, *, max_versions_per_trigger: int | None = None, max_rows_per_trigger: int | None = None
     ) -> DataFrame:
-        """Return the changes as a stream, which begins with the rows that are there.
+        """Return the changes as a stream, which starts with the existing rows.
 
         Args:
-            max_versions_per_trigger: At most so many versions are in a batch.
-            max_rows_per_trigger: The rows that are there come in slices of about so many, a batch each.
+            max_versions_per_trigger: The maximum number of versions in a batch.
+            max_rows_per_trigger: Emit the existing rows in slices of about this many rows, one batch each.
 
         Returns:
-            A streaming DataFrame with the columns of ``schema``, ``_version`` (BIGINT, in which a row came or went) and
-            ``_diff`` (BIGINT, how many copies came, or went where it is negative).
+            A streaming DataFrame with the columns of ``schema``, ``_version`` (BIGINT, the version in which a row was
+            added or removed) and ``_diff`` (BIGINT, the number of copies added, or removed if it is negative).
         """
         options = batch_limits(
             "changes", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
@@ -113,16 +114,16 @@ class Arrangement:
         return reader.load(self.path)
 
     def release(self, reader: str | Reader) -> None:
-        """End the lease of a reader that will not come back, so that the versions it has not read need not be kept.
+        """End the lease of a reader that will not return, so that the versions it has not read can be removed.
 
-        If it does come back, it may be rejected with ``STREAMJOIN_ARRANGEMENT_RETENTION``.
+        If the reader does return, it may be rejected with ``STREAMJOIN_ARRANGEMENT_RETENTION``.
 
         Args:
             reader: One of ``readers``, or its id.
 
         Raises:
             pyspark.errors.AnalysisException: ``STREAMJOIN_NO_READER``; ``STREAMJOIN_READER_USED`` if it is a running
-                query of another session, on a server of several users.
+                query of another session, on a server that several users share.
         """
         name = reader.id if isinstance(reader, Reader) else reader
         if not isinstance(name, str):
@@ -132,14 +133,14 @@ class Arrangement:
         ).collect()
 
     def drop(self, *, force: bool = False) -> None:
-        """Remove the arrangement with all of its files.
+        """Remove the arrangement and all of its files.
 
         Args:
-            force: Also if it has readers, which then fail with ``STREAMJOIN_NO_ARRANGEMENT``.
+            force: Remove it even if it has readers, which then fail with ``STREAMJOIN_NO_ARRANGEMENT``.
 
         Raises:
-            pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGEMENT_USED`` (it has readers; the query that maintains
-                it runs in this application, which no ``force`` overrules).
+            pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGEMENT_USED`` if it has readers, or if the query that
+                maintains it runs in this application. ``force`` does not override the latter.
         """
         run_sql(
             self._spark, f"SELECT * FROM sj_drop_arrangement({sql_literal(self.path)}, {str(bool(force)).lower()})"
@@ -183,56 +184,55 @@ def arrange(
     ttl: Duration | None = None,
     unavailable: str | None = "__debezium_unavailable_value",
 ) -> DataStreamWriter:
-    """Keep a stream's rows as an arrangement: a durable collection with an index for each key and a history.
+    """Keep a stream's rows as an arrangement: a durable collection with a history and an index for each key.
 
-    Each batch is a version, shared by all keys. Queries read it as a table (:func:`streamjoin.arrangement`), as a
-    stream of changes (``spark.readStream.format("streamjoin")``) or join it with others
-    (:func:`streamjoin.delta_join`). One query maintains an arrangement, from one checkpoint. It has as many partitions
-    as ``spark.sql.shuffle.partitions`` said when it began.
+    Each batch writes one version, which all keys share. Queries read it as a table (:func:`streamjoin.arrangement`), as
+    a stream of changes (``spark.readStream.format("streamjoin")``), or join it with others
+    (:func:`streamjoin.delta_join`). One query maintains an arrangement, from one checkpoint. The number of its
+    partitions is the value of ``spark.sql.shuffle.partitions`` when it was created.
 
     Args:
-        df: A streaming DataFrame. With ``op`` it is a changelog: rows that are inserted, updated and deleted by the
-            first of the keys. Debezium's ``before`` and ``after`` are taken apart. With ``diff`` its rows come and go
-            in numbers of copies. Without either, rows are added and stay. Its columns are given by name or as Columns.
+        df: A streaming DataFrame. With ``op`` it is a changelog: its rows insert, update and delete rows by the first
+            of the keys. Debezium's ``before`` and ``after`` are unpacked. With ``diff``, its rows add and remove
+            numbers of copies. Without either, rows are only added. Its columns are given by name or as Columns.
         name: A name in the folder ``spark.streamjoin.arrangements``, a path, or the :class:`Arrangement` that the query
-            goes on to maintain.
-        keys: The columns of each index, a list for each: ``[["order_id"], ["customer_id", "day"]]``. The first is the
-            primary key of a changelog. A flat list is one key: ``["customer_id", "day"]`` is ``[["customer_id",
-            "day"]]``, and ``"order_id"`` is ``[["order_id"]]``.
+            continues to maintain.
+        keys: The columns of each index, a list for each: ``[["order_id"], ["customer_id", "day"]]``. For a changelog,
+            the first is the primary key. A flat list is one key: ``["customer_id", "day"]`` is
+            ``[["customer_id", "day"]]``, and ``"order_id"`` is ``[["order_id"]]``.
         op: The column with the operation: ``insert``, ``update``, ``delete`` or their first letters; Debezium's ``c``,
-            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. In any case. The row before an update
-            goes, so that an update may move a row to another key.
-        diff: The column with the number of copies that come, or go where it is negative.
-        time: The column by which the rows of one key follow each other: one that is older than the last one of its
-            key, or than its deletion, does not count, in whichever batch it comes. The progress says how many there
-            were, and ``spark.streamjoin.lateRows=keep`` keeps them. Nulls are lowest; a delete with its key alone has
-            the time of the row that it removes. Within a batch, at the same time, a deletion comes first, then what the
-            other columns say decides.
-        order: The column that decides between changes of one time, or between all if there is no ``time``, such as a
-            position in a log: ``"offset"``, ``"source.lsn"``. Rows that come from Kafka through nothing but projections
-            and filters have one: partition and offset. Without any, and without ``time``, different changes of one key
-            in a batch fail with ``STREAMJOIN_CHANGE_ORDER``.
-        ttl: How long rows are kept, such as ``"30 days"``: those whose ``time`` is longer before the time of a batch go
-            with that batch, as if they were deleted. ``time`` has to be a TIMESTAMP, a TIMESTAMP_NTZ or a DATE. Rows
-            without a time stay. Another start may say another length.
-        unavailable: The text, or the bytes of it, that stands for a value that was not sent: the row keeps the one that
-            it has. A value that is not known is null and counted as ``unavailableValues``; of a column that cannot be
-            null, the query fails with ``STREAMJOIN_UNAVAILABLE_VALUE``. None takes values as they are.
+            ``r``, ``u``, ``d``; the ``_change_type`` of ``readStream.changes``. Case does not matter. The row before an
+            update is removed, so an update may move a row to another key.
+        diff: The column with the number of copies that are added, or removed if it is negative.
+        time: The column that orders the rows of a key. A row that is older than the last one of its key, or than its
+            deletion, is ignored, in whichever batch it arrives. The progress counts such rows, and
+            ``spark.streamjoin.lateRows=keep`` keeps them. Nulls are lowest. A delete with only its key has the time of
+            the row that it removes. Within a batch, at the same time, deletions come first; then the values of the
+            other columns decide.
+        order: The column that decides between changes of the same time, or between all changes if there is no ``time``,
+            such as a position in a log: ``"offset"``, ``"source.lsn"``. Rows that come from Kafka through nothing but
+            projections and filters have one: partition and offset. Without any order and without ``time``, different
+            changes of one key in a batch fail with ``STREAMJOIN_CHANGE_ORDER``.
+        ttl: How long rows are kept, such as ``"30 days"``. Rows whose ``time`` is longer before the time of a batch are
+            removed with that batch, as if they had been deleted. ``time`` has to be a TIMESTAMP, a TIMESTAMP_NTZ or a
+            DATE. Rows without a time are kept. A restarted query may use another duration.
+        unavailable: The text, or the bytes of it, that stands for a value that was not sent. The row then keeps its
+            current value. A value that is not known becomes null and is counted as ``unavailableValues``; if the column
+            is not nullable, the query fails with ``STREAMJOIN_UNAVAILABLE_VALUE``. None stores values as sent.
 
     Returns:
-        A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
+        A writer. Start it like any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed); ``STREAMJOIN_ARRANGE`` (a
-            column that is none, two ways to change, a key that cannot be one, ``ttl`` without a time);
-            ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; and at ``start()``
-            ``STREAMJOIN_ARRANGEMENT_CHANGED`` (begun with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED``
-            (another query maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode
-            without ``op``). The query fails with
-            ``STREAMJOIN_OPERATION`` for an operation that is none, ``STREAMJOIN_UNREADABLE_CHANGE`` for a message that
-            was not read, and with ``STREAMJOIN_DIFF`` for a number of copies
-            that is null or does not fit into an INT.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a computed Column); ``STREAMJOIN_ARRANGE`` (no such
+            column, two ways to change, an impossible key, ``ttl`` without a time); ``STREAMJOIN_NOT_A_STREAM``;
+            ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``. ``start()`` raises ``STREAMJOIN_ARRANGEMENT_CHANGED`` (the
+            arrangement was created with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED`` (another query
+            maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode without ``op``). The
+            query fails with ``STREAMJOIN_OPERATION`` for an unknown operation, with ``STREAMJOIN_UNREADABLE_CHANGE``
+            for a message that could not be read, and with ``STREAMJOIN_DIFF`` for a number of copies that is null or
+            does not fit into an INT.
 
     Source:
         Materialize, "Streaming joins using few resources": shared arrangements.
@@ -258,13 +258,14 @@ def arrange(
 
 
 def arrangement(name: str | Arrangement, *, spark: SparkSession | None = None) -> Arrangement:
-    """Return an arrangement, to look at it and to read it.
+    """Return an existing arrangement, to inspect it and to read it.
 
-    ``sj_arrangements()`` has the same as a table in SQL, a row for each arrangement of the folder.
+    In SQL, ``sj_arrangements()`` returns the same as a table, with a row for each arrangement of the folder.
 
     Args:
-        name: Its name in the folder ``spark.streamjoin.arrangements``, or its path; or itself, for another session.
-        spark: The session, of Spark Connect too; without it, that of the :class:`Arrangement`, or the active one.
+        name: Its name in the folder ``spark.streamjoin.arrangements``, or its path; or an :class:`Arrangement`, to use
+            it in another session.
+        spark: The session, also of Spark Connect. Default: the session of the :class:`Arrangement`, or the active one.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
@@ -294,39 +295,39 @@ def table(
     rematch: Duration | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """Return an arrangement as a table: a stream that is joined with it looks up each of its rows.
+    """Return an arrangement as a table that streams look up row by row.
 
-    ``stream.join(table, ...)``, inner or left outer, by the columns of one of the arrangement's keys. A row meets the
-    table as it is in its batch, and what changes later changes no row that came out. The query keeps no row, and reads
-    no table: it looks up the arrangement's index. Each batch writes the version that it sees into the checkpoint, so
-    that it sees the same if it runs again. In SQL: ``stream JOIN name FOR SYSTEM_TIME AS OF NOW() ON ...``, or the name
-    alone.
+    ``stream.join(table, ...)`` is inner or left outer, on the columns of one of the arrangement's keys. A row is joined
+    with the version of the table that its batch sees, and later changes do not affect rows that were emitted. The query
+    keeps no rows and reads no table: it looks up the arrangement's index. Each batch writes the version that it sees
+    into the checkpoint, so a repeated batch sees the same version. In SQL:
+    ``stream JOIN name FOR SYSTEM_TIME AS OF NOW() ON ...``, or the name alone.
 
     Args:
         name: An arrangement, its name in the folder ``spark.streamjoin.arrangements``, or its path.
-        version: Which version a batch sees: ``"current"``, the newest one, or ``"previous"``, the one before it. There
-            is none before the first: the table is empty then.
-        at_least: Without it a new query starts at once, whatever the table has. With it, a new query waits with its
-            first batch until the arrangement has this version; with ``"caught up"`` until the query that maintains it
-            has come to the end of its sources, in the run that goes on or, if none does, in its last. Until then the
-            status of the query and the log say that it waits. A query that starts again does not wait.
-        rematch: For how long in event time a row that came out without a match may get one, text such as
-            ``"1 hour"`` or a ``timedelta``: when a row for it comes to the table, the match comes out too, once.
-            Outer joins only; the stream has a watermark, and the query keeps such rows in its state. Without it
-            nothing comes out again.
-        spark: The session, of Spark Connect too; without it, that of the :class:`Arrangement`, or the active one.
+        version: The version that a batch sees: ``"current"``, the newest one, or ``"previous"``, the one before it. If
+            there is no previous version, the table is empty.
+        at_least: A new query waits with its first batch until the arrangement has this version. With ``"caught up"``,
+            it waits until the query that maintains the arrangement has reached the end of its sources, in its current
+            run or, if it is not running, in its last. Meanwhile the status of the query and the log say that it waits.
+            A restarted query does not wait. Default: a new query starts immediately, whatever the table contains.
+        rematch: How long, in event time, a row that was emitted without a match may still get one: text such as
+            ``"1 hour"`` or a ``timedelta``. When a matching row is added to the table, the match is emitted as well,
+            once. Outer joins only. The stream needs a watermark, and the query keeps such rows in its state. Default:
+            nothing is emitted again.
+        spark: The session, also of Spark Connect. Default: the session of the :class:`Arrangement`, or the active one.
 
     Returns:
-        A batch DataFrame with the columns of the arrangement's rows. Where no stream is joined with it, it has the rows
-        of the newest version.
+        A batch DataFrame with the columns of the arrangement's rows. Where it is not joined with a stream, it has the
+        rows of the newest version.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION`` (``rematch``), or any of
             :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``, ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``; at
-            ``start()`` of the query ``STREAMJOIN_TABLE`` (a type of join, or a condition, by which a table is not
-            looked up; with ``rematch`` the join itself may raise it) and ``STREAMJOIN_TABLE_KEY`` (no key of the
-            arrangement is among the equalities).
+            ``start()`` of the query ``STREAMJOIN_TABLE`` (a join type or a condition that a look-up does not support;
+            with ``rematch`` the join itself may raise it) and ``STREAMJOIN_TABLE_KEY`` (no key of the arrangement is
+            among the equalities).
 
     Source:
         RisingWave, "Temporal join", process time; Lenses, "Joins", streams with tables.

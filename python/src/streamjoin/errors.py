@@ -39,10 +39,10 @@ Condition = Literal[
 
 
 class StreamJoinError(PySparkException):
-    """Something that cannot work, with what was found and what to write or run instead.
+    """An error with what was found, and what to write or run instead.
 
-    It answers to ``getCondition()``, ``getSqlState()``, ``getMessageParameters()`` and ``getMessage()``, as all errors
-    of PySpark do.
+    It has ``getCondition()``, ``getSqlState()``, ``getMessageParameters()`` and ``getMessage()``, like all errors of
+    PySpark.
 
     Example:
         >>> error = StreamJoinError("STREAMJOIN_JOIN_TYPE", how="'cross'", types="inner, left_outer")
@@ -76,7 +76,7 @@ class StreamJoinError(PySparkException):
         return self._sql_state
 
     def getMessageParameters(self) -> dict[str, str]:  # noqa: N802
-        """Return what was filled into the message, by name."""
+        """Return the parameters of the message, by name."""
         return self._parameters
 
     def getMessage(self) -> str:  # noqa: N802

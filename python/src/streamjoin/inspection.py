@@ -1,4 +1,4 @@
-"""What a query keeps, who holds back whom, and its state as a table."""
+"""What a query keeps, which input holds the others back, and its state as a table."""
 
 from typing import Literal
 
@@ -14,35 +14,36 @@ from streamjoin._spark.checks import check_session
 
 
 def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:
-    """Return what the joins of a query keep, who holds back whom, and what stands out.
+    """Return what the joins of a query keep, which input holds the others back, and hints about what stands out.
 
     Args:
-        query: A streaming query that runs, or has stopped in this driver: what it was at its end.
+        query: A streaming query that is running, or has stopped in this driver. A stopped query returns its last
+            figures.
         with_skew: Add a row for each task.
 
     Returns:
-        A DataFrame, which a notebook shows as a table, with the figures after the last batch: a row for each operator
-        of streamjoin that keeps rows and for each of its inputs, as an indented plan; none before the first batch.
-        Columns:
+        A DataFrame, which a notebook shows as a table, with the figures after the last batch. It has a row for each
+        operator of streamjoin that keeps rows and for each of its inputs, as an indented plan. It is empty before the
+        first batch. Columns:
 
-        - ``plan``: the operator or input, indented; ``operator`` (its number, from the inputs up), ``side``
+        - ``plan``: the operator or input, indented; ``operator`` (its number, counted from the inputs up), ``side``
           (``left`` or ``right``) and ``task``, where they apply;
-        - ``rows_in``, ``rows_out``, ``late`` and ``padded``: rows of the last minute, of a task of the last batch;
+        - ``rows_in``, ``rows_out``, ``late`` and ``padded``: rows of the last minute; for a task, rows of the last
+          batch;
         - ``rows_kept``, ``bytes_kept`` (the rows themselves) and ``memory`` (bytes of the index);
         - ``ms``: time of the last batch by phase, in milliseconds, added up over all tasks;
-        - ``watermarks``: of each event-time column by which rows leave, an array of ``column``, ``watermark``,
+        - ``watermarks``: for each event-time column by which rows leave, an array of ``column``, ``watermark``,
           ``lag_ms`` (behind its newest row) and ``held_by`` (the input that decides it); times are text in UTC, such as
           ``2026-01-01T09:10:00Z``;
-        - ``oldest``: the earliest event time that is kept; the row leaves once the watermark of ``leaves_by`` is later
-          than ``leaves_after``;
-        - ``rows_ratio``, ``bytes_ratio`` and ``ms_ratio``: of a task, to the average of all;
-        - ``hot_keys``: of an input, with ``with_skew``: an array of ``key`` and ``share``, the keys that have 5 % of
-          its rows or more, by a sketch of a part of the rows;
-        - ``hints``: sentences that say what to write.
+        - ``oldest``: the earliest event time in state. The row leaves once the watermark of ``leaves_by`` is later than
+          ``leaves_after``;
+        - ``rows_ratio``, ``bytes_ratio`` and ``ms_ratio``: the ratio of a task to the average of all tasks;
+        - ``hot_keys``: for an input, with ``with_skew``: an array of ``key`` and ``share``, the keys with 5 % or more
+          of its rows, estimated by a sketch of a part of the rows;
+        - ``hints``: sentences that say what to change.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
-            :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_TABLE_FUNCTION`` if the query is not known.
 
     Source:
@@ -66,27 +67,26 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
 def why(query: StreamingQuery | str, condition: str, batches: int = 10) -> DataFrame:
     """Return what has become of the rows of a join's inputs that satisfy a condition.
 
-    It looks into the state after each of the last batches, and among the late rows where they are kept
-    (``spark.streamjoin.lateRows=keep``). The query goes on meanwhile.
+    It reads the state after each of the last batches, and the late rows if they are kept
+    (``spark.streamjoin.lateRows=keep``). The query continues meanwhile.
 
     Args:
-        query: A streaming query, running or stopped, or the path of a checkpoint.
-        condition: SQL text on the columns of an input: ``"order_id = 42"``. Inputs without these columns are left out.
-        batches: How many of the last batches it looks back; a row that came and left before is not seen. Each costs a
-            read of the state.
+        of: A streaming query, running or stopped, or the path of a checkpoint.
+        condition: SQL text on the columns of an input: ``"order_id = 42"``. Inputs without these columns are skipped.
+        batches: The number of batches to look back. A row that entered and left the state before them is not found.
+            Each batch costs one read of the state.
 
     Returns:
-        A DataFrame, which a notebook shows as a table: a row for each row that was found in an input of an operator, or
-        one that says that there is none:
-        ``operator``, ``side`` and ``input`` (as in :func:`streamjoin.state`), ``row`` (as JSON), ``outcome``
-        (``waiting`` or ``kept``: it is in state, and the operator records whether it has matched or does not;
-        ``left``; ``late``; ``not seen``), ``batch`` (in which it left or was late, else the last one) and ``why`` (a
-        sentence: its first match, which watermark has to reach what and which input decides that, by how much it was
-        late).
+        A DataFrame, which a notebook shows as a table, with a row for each row that was found in an input of an
+        operator, or a single row that says that there is none: ``operator``, ``side`` and ``input`` (as in
+        :func:`streamjoin.state`), ``row`` (as JSON), ``outcome``, ``batch`` (in which the row left or was late, else
+        the last batch) and ``why``. ``outcome`` is ``waiting`` (in state, and the operator records whether the row has
+        matched), ``kept`` (in state, and the operator does not record it), ``left``, ``late`` or ``not seen``. ``why``
+        is a sentence: the first match of the row, which watermark has to reach which time and which input decides that,
+        or by how much the row was late.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
-            :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_STATE``, ``STREAMJOIN_TABLE_FUNCTION`` if no input has the
             columns.
 
@@ -127,31 +127,31 @@ def state(
     batch: int | None = None,
     times: Literal["text"] | None = None,
 ) -> DataFrame:
-    """Return the operators with state in a checkpoint or, of one of them, the rows that it keeps.
+    """Return the operators with state in a checkpoint or, for one operator, the rows that it keeps.
 
-    The checkpoint is read as it is: nothing in it changes, and its query may run or not.
+    Nothing in the checkpoint changes, and its query may be running or not.
 
     Args:
-        query: A streaming query, running or stopped, or the path of a checkpoint.
-        operator: The number of an operator, from 1: ``state(query)`` lists them.
+        of: A streaming query, running or stopped, or the path of a checkpoint.
+        operator: The number of an operator, starting at 1. ``state(of)`` lists the operators.
         side: ``"left"`` or ``"right"``, for the rows of one input.
-        batch: After which batch; the last one that was committed if left out. Older ones are there as long as Spark
-            keeps their state, ``spark.sql.streaming.minBatchesToRetain``.
-        times: ``"text"`` for all times and dates as text, those of timestamps in UTC, ``2026-01-01T09:10:00Z``: a
-            broken row may have a time that Python's ``datetime`` does not, such as one of the year 58874.
+        batch: Return the state after this batch. Default: the last committed batch. Older batches are available as long
+            as Spark keeps their state, ``spark.sql.streaming.minBatchesToRetain``.
+        times: ``"text"`` to return all times and dates as text, and timestamps in UTC, ``2026-01-01T09:10:00Z``. A
+            corrupt row may have a time that Python's ``datetime`` cannot represent, such as one in the year 58874.
 
     Returns:
-        A DataFrame. Without ``operator`` a row for each operator and input: ``operator`` (its number), ``title``,
-        ``side``, ``input`` (its name), ``columns``, ``partitions``, ``first_batch`` and ``last_batch`` (that can be
-        read). With it a row for each row in state: ``partition``, ``side``, ``input``, the row as a struct in
-        ``left`` or ``right`` (in ``row``, if the operator keeps the rows of one input), ``time`` (its event time), the
-        row leaves once the watermark of ``leaves_by`` is later than ``leaves_after``, ``matched`` (null where it is
-        not recorded), ``kept_as`` (``row``; of a table ``newest of its key`` or ``deletion of its key``), ``segment``
-        and ``batch`` (the one that wrote the segment).
+        A DataFrame. Without ``operator``, it has a row for each operator and input: ``operator`` (its number),
+        ``title``, ``side``, ``input`` (its name), ``columns``, ``partitions``, ``first_batch`` and ``last_batch``
+        (those that can be read). With ``operator``, it has a row for each row in state: ``partition``, ``side``,
+        ``input``, the row as a struct in ``left`` or ``right`` (in ``row``, if the operator keeps the rows of one
+        input), ``time`` (its event time), ``leaves_by`` and ``leaves_after`` (the row leaves once the watermark of
+        ``leaves_by`` is later than ``leaves_after``), ``matched`` (null if it is not recorded), ``kept_as`` (``row``;
+        for a table ``newest of its key`` or ``deletion of its key``), ``segment`` and ``batch`` (the batch that wrote
+        the segment).
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of
-            :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_STATE``, ``STREAMJOIN_OPTION``.
 
     Source:

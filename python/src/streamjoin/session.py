@@ -1,4 +1,4 @@
-"""A Spark session with streamjoin: how to make one, whether it is ready, and what its joins keep and drop."""
+"""Functions to configure and check a Spark session with streamjoin, and to list what its joins keep and drop."""
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,25 +13,24 @@ from streamjoin.errors import StreamJoinError
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Add the jar of this package and the extension to a session that is about to be built.
+    """Add the jar of this package and the extension to a session builder.
 
-    What is there already stays: the ``spark.jars`` and ``spark.sql.extensions`` of the builder, and those of
-    spark-submit or spark-defaults.conf. A streamjoin jar among them is used in place of the package's own. Set
-    these two on the builder before, not after. No JVM is started.
+    Existing values are kept: the ``spark.jars`` and ``spark.sql.extensions`` of the builder, and those of spark-submit
+    or spark-defaults.conf. If a streamjoin jar is among them, it is used instead of the package's own. Set these two
+    settings on the builder before this call, not after it. No JVM is started.
 
     Args:
-        builder: ``SparkSession.builder``, with or without settings; also with ``remote("local[2]")``, which
-            starts a Spark Connect server in this process.
+        builder: ``SparkSession.builder``, with or without settings. It may have ``remote("local[2]")``, which starts a
+            Spark Connect server in this process.
 
     Returns:
-        The same builder. If a session with the extension runs already, unchanged.
+        The same builder. It is unchanged if a session with the extension is already running.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JAR_MISSING``; ``STREAMJOIN_JAR_VERSION``;
-            ``STREAMJOIN_SPARK_VERSION``;
-            ``STREAMJOIN_SPARK_ALREADY_RUNNING`` if a SparkContext runs without the extension, because
-            ``getOrCreate()`` would return its session and say nothing; ``STREAMJOIN_SPARK_CONNECT`` if the
-            builder connects to a server, which alone decides on its extensions.
+            ``STREAMJOIN_SPARK_VERSION``; ``STREAMJOIN_SPARK_ALREADY_RUNNING`` if a SparkContext runs without the
+            extension, because ``getOrCreate()`` would silently return its session; ``STREAMJOIN_SPARK_CONNECT`` if the
+            builder connects to a server, because only the server decides on its extensions.
 
     Example:
         >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()
@@ -56,12 +55,13 @@ def _reject_remote(builder: SparkSession.Builder) -> None:
 
 
 def check(spark: SparkSession) -> None:
-    """Return if the session has the operator of this package; else say what is missing.
+    """Check that the session can run the operators of this package, and raise an error that names the fix if not.
 
-    Whether joins run on it is up to ``spark.streamjoin.enabled``, too.
+    Whether joins use them also depends on ``spark.streamjoin.enabled``.
 
     Args:
-        spark: A session. Over Spark Connect the server is asked, and its version may differ in the last number.
+        spark: A session. Over Spark Connect, the version of the server is checked. It may differ from that of the
+            package in the last number.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_JAR_MISSING``, ``STREAMJOIN_JAR_VERSION``,
@@ -78,17 +78,17 @@ def bounds(df: DataFrame) -> DataFrame:
     """Return the time bounds of the joins of two streams in a streaming DataFrame.
 
     Args:
-        df: A streaming DataFrame. It is analysed, not started.
+        df: A streaming DataFrame. It is analyzed, not started.
 
     Returns:
-        A batch DataFrame, a row for each join, input and bound: ``join`` (its number, from the inputs up), ``side``
-        (``left`` or ``right``), ``input`` (its name), ``column`` (the event-time column), ``bound`` (as text),
-        ``keeps`` (how long rows stay in state), ``conjunct`` (the condition that it comes from) and ``origin`` (where
-        that stands: ``this join``, or the joins and filters below that it was derived from). An event-time column that
-        has no bound in a join keeps nothing there; its row says what gives it its watermark in the output. Not listed
-        are joins that Spark runs (with a table, or handed over by a setting), and those without such bounds: temporal
-        and as-of joins, delta joins, look-ups. ``show(truncate=False)`` shows all of the text, and a notebook the
-        table itself.
+        A batch DataFrame with a row for each join, input and bound: ``join`` (its number, counted from the inputs up),
+        ``side`` (``left`` or ``right``), ``input`` (its name), ``column`` (the event-time column), ``bound`` (as text),
+        ``keeps`` (how long rows stay in state), ``conjunct`` (the condition that the bound comes from) and ``origin``
+        (where this condition is: ``this join``, or the joins and filters below from which it was derived). An
+        event-time column without a bound in a join keeps no rows there; its row says where its watermark in the output
+        comes from. Joins that Spark runs (with a table, or handed over by a setting) are not listed, nor are joins
+        without such bounds: temporal and as-of joins, delta joins, look-ups. ``show(truncate=False)`` shows the full
+        text, and a notebook shows the result as a table.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
@@ -108,24 +108,25 @@ def bounds(df: DataFrame) -> DataFrame:
 def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     """Return the rows that the joins of a query have dropped as late, as a table or as a stream.
 
-    Of a query that maintains an arrangement (:func:`streamjoin.arrange`) they are the updates and deletes of keys that
-    it did not know, and the changes that were older than the last one of their key.
+    For a query that maintains an arrangement (:func:`streamjoin.arrange`), these are the updates and deletes of unknown
+    keys, and the changes older than the last one of their key.
 
-    They are kept where the query was started with ``spark.streamjoin.lateRows=keep``: a file for each batch, join and
-    task that had some, in the query's checkpoint, each row once, whatever was retried or replayed. Files older than
-    ``spark.streamjoin.lateRows.maxAge``, and the oldest beyond ``spark.streamjoin.lateRows.maxBytes``, are removed.
+    The rows are kept only if the query was started with ``spark.streamjoin.lateRows=keep``. The query's checkpoint then
+    has a file for each batch, join and task that dropped rows. Each row is in it once, regardless of retries and
+    replays. Files older than ``spark.streamjoin.lateRows.maxAge``, and the oldest files beyond
+    ``spark.streamjoin.lateRows.maxBytes``, are removed.
 
     Args:
         query: A streaming query, running or stopped.
-        streaming: Return a stream, which goes on as rows are dropped, and not the table of those up to the last
-            committed batch.
+        streaming: If true, return a stream that continues while the query drops rows. If false, return a table of the
+            rows up to the last committed batch.
 
     Returns:
         A DataFrame with the columns ``batch`` (its number), ``join``, ``side`` and ``input`` (as in
-        :func:`streamjoin.bounds`), ``column`` (the event-time column by which the row is late), ``watermark`` (that the
-        column had, as text in UTC: ``2026-01-01T09:10:00Z``) and ``row`` (the columns of it that the query uses,
-        as JSON for ``from_json``; times in UTC). Of an arrangement ``input`` is its name, ``row`` has the operation
-        too, ``column`` is that of ``time=`` where the change came too late, and the other columns are null.
+        :func:`streamjoin.bounds`), ``column`` (the event-time column by which the row is late), ``watermark`` (of that
+        column, as text in UTC: ``2026-01-01T09:10:00Z``) and ``row`` (the columns of the row that the query uses, as
+        JSON for ``from_json``; times in UTC). For an arrangement, ``input`` is its name, ``row`` also has the
+        operation, ``column`` is that of ``time=`` if the change came too late, and the other columns are null.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM``, or any of :func:`streamjoin.check`.

@@ -1,4 +1,4 @@
-"""What a query says about one of its streams: its order, its bounds, and that it may be idle."""
+"""Properties of a single stream: its order, its bounds, and whether it may be idle."""
 
 from pyspark.sql import DataFrame
 
@@ -10,27 +10,27 @@ from streamjoin._spark.checks import check_session
 
 
 def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool = False) -> DataFrame:
-    """Mark the event-time column of a stream, as ``df.withWatermark(time, lag)`` does, and check that it can be one.
+    """Mark the event-time column of a stream like ``df.withWatermark(time, lag)``, and check both arguments.
 
     The watermark of the column is its newest time minus ``lag``. A row whose time is below the watermark is late. A
-    null in the column moves no watermark.
+    null in the column does not move the watermark.
 
     Args:
         df: A streaming DataFrame without a watermark.
         time: Its event-time column, a ``TIMESTAMP``, by name or as a Column.
-        lag: How much later than a row with a newer time a row may come: text such as ``"10 seconds"`` or a
-            ``timedelta``, zero or longer. It is rounded up to whole milliseconds.
-        sort: Let the rows leave in ascending order of ``time``: over all tasks, and from one batch to the next. Each
-            is kept until the watermark has reached it. A row without a time is not held up.
+        lag: How far a row may lag behind a row with a newer time: text such as ``"10 seconds"`` or a ``timedelta``,
+            zero or longer. It is rounded up to whole milliseconds.
+        sort: Emit the rows in ascending order of ``time``, across all tasks and batches. Each row is kept until the
+            watermark has reached it. A row without a time is emitted without waiting.
 
     Returns:
         The same rows and columns, with a watermark on ``time``.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_DURATION`` (``lag`` has months or years in it, or is negative),
+        StreamJoinError: ``STREAMJOIN_DURATION`` (``lag`` contains months or years, or is negative),
             ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (no such column, or not a ``TIMESTAMP``; a
-            StreamJoinError for a Column that is computed), ``STREAMJOIN_TWO_WATERMARKS``, ``STREAMJOIN_NOT_A_STREAM``.
+            StreamJoinError for a computed Column), ``STREAMJOIN_TWO_WATERMARKS``, ``STREAMJOIN_NOT_A_STREAM``.
 
     Source:
         Hazelcast's ``IMPOSE_ORDER``; "Rowtime bounds" in the documentation of SQLstream s-Server for ``sort``.
@@ -54,28 +54,28 @@ def with_bounds(
     lag: Duration | None = None,
     per: ColumnOrName | None = None,
 ) -> DataFrame:
-    """Take some rows of a stream as bounds (punctuation): they move its watermark and carry no data.
+    """Treat some rows of a stream as bounds (punctuation): they move its watermark and carry no data.
 
-    A bound says that no row with an earlier time, minus ``lag``, is still to come. It moves the watermark of ``time``
-    just as a row of data with its time would, for the batches after its own, and is then dropped: it reaches no join,
-    no state and no output. A bound that goes back in time moves nothing, for a watermark never goes back. All bounds
-    move the watermark, whatever filters the query has after this call; so do the rows of data that these filters
-    remove.
+    A bound states that no row with an earlier time, minus ``lag``, will arrive. It moves the watermark of ``time`` for
+    the following batches, as a row of data with its time would. It is then dropped, and reaches no join, no state and
+    no output. A bound that goes back in time has no effect, because a watermark never goes back. All bounds move the
+    watermark, regardless of the filters that follow this call. The rows of data that these filters remove move it as
+    well.
 
     Args:
         df: A streaming DataFrame of data and bounds. Its columns are given by name or as Columns.
-        time: The event-time column, a ``TIMESTAMP``, in data and bounds alike. A null moves nothing.
-        is_bound: A boolean column: true in a bound, false or null in a row of data.
-        lag: If given, ``time`` gets a watermark so far behind its newest time, as :func:`impose_order` does it.
-            ``"0 seconds"`` where a bound is final. Leave it out where ``df`` has its watermark already; filters between
-            ``withWatermark`` and this call must let the bounds pass.
-        per: A column of text or whole numbers that tells the partitions of the stream apart, such as
-            Kafka's ``partition``, where each of them has bounds of its own. The watermark is then that of the slowest
-            partition among those that have had a row. With :func:`idle_after`, one that is silent is left out. It is
-            for joins that streamjoin runs: Spark's own watermark stays that of the newest row.
+        time: The event-time column, a ``TIMESTAMP``, in data and bounds alike. A null has no effect.
+        is_bound: A boolean column: true for a bound, false or null for a row of data.
+        lag: If given, ``time`` gets a watermark that lags this far behind its newest time, as with
+            :func:`impose_order`. Use ``"0 seconds"`` if a bound is final. Leave it out if ``df`` already has a
+            watermark; filters between ``withWatermark`` and this call must let the bounds pass.
+        per: A column of text or whole numbers that identifies the partitions of the stream, such as Kafka's
+            ``partition``, if each partition has its own bounds. The watermark is then that of the slowest partition
+            among those that have had a row. With :func:`idle_after`, silent partitions do not count. This applies to
+            joins that streamjoin runs; Spark's own watermark remains that of the newest row.
 
     Returns:
-        The rows of data, with all columns but ``is_bound``, and with a watermark on ``time``.
+        The rows of data, with all columns except ``is_bound``, and with a watermark on ``time``.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_DURATION`` (``lag``), ``STREAMJOIN_WRONG_ARGUMENT``, or any of
@@ -101,39 +101,40 @@ def with_bounds(
 
 
 def idle_after(df: DataFrame, after: Duration) -> DataFrame:
-    """Let an input stop holding others back once it has had no row for a time.
+    """Stop an input from holding others back once it has had no row for a while.
 
-    A join keeps rows until the watermark of the other input has passed them; a union has the watermark of its slowest
-    input. An input without rows keeps its watermark where it is, and with it everything that waits for it. Once it has
-    been silent for ``after``, its watermark is taken to be the lowest of the others that it is joined or united with
-    (the highest, where all of them are idle).
+    A join keeps rows until the watermark of the other input has passed them, and a union has the watermark of its
+    slowest input. The watermark of an input without rows does not move, so everything that depends on it waits. Once
+    the input has been silent for ``after``, its watermark counts as the lowest of the active inputs that it is joined
+    or united with (the highest, if all of them are idle).
 
-    The driver decides this with the clock of the query's trigger: an input is idle in a batch if the batches of the
-    last ``after`` had no row of it that reached its ``withWatermark``. The time in which a query does not run does not
-    count, but where its runs end by themselves (``availableNow``): there silence is counted over the runs. The decision
-    is in the checkpoint, so a batch that is done again sees the same one.
+    The driver decides this with the clock of the query's trigger: an input is idle in a batch if no row of it has
+    reached its ``withWatermark`` in the batches of the last ``after``. The time in which a query does not run does not
+    count, except for runs that end by themselves (``availableNow``): there, silence is counted across runs. The
+    decision is in the checkpoint, so a repeated batch uses the same one.
 
-    When the input speaks again, its rows are late or not by the watermark that it had left, and not by the one that
-    the others have reached in the meantime. A row that is not late may still find that its partners have left: it is
-    then joined with what is there, and padded with nulls in an outer join. In a temporal or as-of join a row is late by
-    what has come out: versions of such an input count for the rows after them.
+    When the input sends rows again, whether they are late depends on the watermark that the input itself had, not on
+    the one that the others have reached meanwhile. The matches of a row that is not late may already have left the
+    state: the row is joined with what is still there, and an outer join pads it with nulls. In a temporal or as-of
+    join, whether a row is late depends on what has been emitted: versions from such an input count for later rows.
 
     Args:
-        df: A streaming DataFrame with a watermark, before any join or aggregation. Of a union, each input is idle by
-            itself.
-        after: For how long: text such as ``"30 seconds"`` or a ``timedelta``, a millisecond or longer. Longer than the
-            gaps that the input has in normal operation.
+        df: A streaming DataFrame with a watermark, before any join or aggregation. Each input of a union is idle
+            separately.
+        after: The duration: text such as ``"30 seconds"`` or a ``timedelta``, one millisecond or longer. It should be
+            longer than the gaps of the input in normal operation.
 
     Returns:
-        The same rows and columns. It is of use in a query with joins of streams that streamjoin runs; Spark's own
-        operators below such a join, or without one, go by Spark's own watermark, which it does not change.
+        The same rows and columns. The call has an effect in queries with joins of streams that streamjoin runs. Spark's
+        own operators below such a join, or in a query without one, use Spark's own watermark, which this call does not
+        change.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_DURATION`` (``after``), ``STREAMJOIN_WRONG_ARGUMENT``, or any of
             :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_INPUT`` (no watermark, or ``df`` comes from a join or an
-            aggregation), ``STREAMJOIN_NOT_A_STREAM``. ``start()`` raises ``STREAMJOIN_INPUT`` for a query without
-            a join that streamjoin runs.
+            aggregation), ``STREAMJOIN_NOT_A_STREAM``. ``start()`` raises ``STREAMJOIN_INPUT`` for a query without a
+            join that streamjoin runs.
 
     Source:
         Flink, ``WatermarkStrategy.withIdleness``.

@@ -1,4 +1,4 @@
-"""Upserts: a stream of changes keeps a table, a database or a compacted topic as its rows are now."""
+"""Upserts: keep the current rows of a stream of changes in a table, a database or a compacted topic."""
 
 import json
 from collections.abc import Mapping
@@ -17,38 +17,38 @@ def upsert(
 ) -> DataStreamWriter:
     """Keep the current rows of a delta join, or of any stream of changes, in a target by key.
 
-    In each batch, what came and went is added up. Then each key has one row, which replaces the one in the target, or
-    none, and its row is deleted. Each batch counts once, also if it runs again after a failure.
+    Each batch adds up the copies that were added and removed. Each key then has one row, which replaces the row in the
+    target, or none, and the row in the target is deleted. Each batch is applied exactly once, even if it is repeated
+    after a failure.
 
     Args:
-        changes: A streaming DataFrame with a column that says how many copies of a row came, or went where it is
-            negative: :func:`streamjoin.delta_join`, ``sj.arrangement(name).changes()``. ``_time`` and ``_version``
-            are left out of the rows, with ``diff``: they say when a row changed, and are not part of it.
-        target: What has the rows, and exists:
+        changes: A streaming DataFrame with a column that has the number of copies of a row that are added, or removed
+            if it is negative: :func:`streamjoin.delta_join`, ``sj.arrangement(name).changes()``. ``_time``,
+            ``_version`` and ``diff`` are not written: they say when a row changed, and are not part of it.
+        target: The target of the rows. It has to exist:
 
             - ``"catalog.db.table"``, a table of a format with ``MERGE``, such as Delta Lake or Iceberg;
             - ``{"url": "jdbc:...", "dbtable": "orders", "user": ...}``, with the options of
               ``df.write.format("jdbc")``, a table of PostgreSQL, MySQL, MariaDB, H2, Derby, SQL Server, DB2 or Oracle.
-              The batch and its number, in the table ``streamjoin_batches`` beside it, are one transaction;
+              The batch and its number, in the table ``streamjoin_batches`` next to it, are one transaction;
             - ``{"kafka.bootstrap.servers": ..., "topic": ...}``, a compacted topic, with the options of
-              ``df.write.format("kafka")``. Its keys and values are JSON; a row that went is a null.
+              ``df.write.format("kafka")``. Its keys and values are JSON; a removed row is a null.
         keys: The columns that identify a row: a column, or a list of columns. Nulls are values in them.
         diff: The column with the number of copies.
 
     Returns:
-        A writer, which is started as any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``. The output mode
-        is append or update.
+        A writer. Start it like any other: ``.trigger(...)``, ``.start(checkpointLocation=...)``. The output mode is
+        append or update.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_COLUMN`` (a Column
-            that is computed); or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: At ``start()`` ``STREAMJOIN_UPSERT``, for a key or ``diff`` that is no such
-            column, for a table that lacks a column or has one of another type, for keys that Spark tells apart and the
-            database does not, for a database or table that cannot be used, and for the complete mode;
-            ``STREAMJOIN_UPSERT_TARGET``, where the checkpoint belongs to another target; and
-            ``STREAMJOIN_UPSERT_BATCH``, also later, where the database and the checkpoint do not belong together. The
-            query fails with ``STREAMJOIN_UPSERT`` where two rows with one key are left after a batch. None of them
-            writes anything.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_COLUMN`` (a computed
+            Column); or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``start()`` raises ``STREAMJOIN_UPSERT`` if a key or ``diff`` is no column, if
+            the table lacks a column or has one of another type, if keys differ in Spark but not in the database, if the
+            database or table cannot be used, and in complete mode; ``STREAMJOIN_UPSERT_TARGET`` if the checkpoint
+            belongs to another target; and ``STREAMJOIN_UPSERT_BATCH``, also later, if the database and the checkpoint
+            do not belong together. The query fails with ``STREAMJOIN_UPSERT`` if two rows with one key are left after a
+            batch. None of these errors leaves anything written.
 
     Example:
         >>> changes = sj.arrangement("orders").changes()

@@ -1,4 +1,4 @@
-"""``asof_join``: each row of a stream with the row of another one that is closest in time."""
+"""``asof_join``: joins each row of a stream with the row of another stream that is closest in time."""
 
 from typing import Literal
 
@@ -24,39 +24,39 @@ def asof_join(
     tolerance: Duration | None = None,
     ordered: bool = True,
 ) -> DataFrame:
-    """Join each row of a stream with the row of another one that is closest in time and has its key.
+    """Join each row of a stream with the row of another stream that has the same key and is closest in time.
 
-    A row waits until the watermarks say that no closer one can come. With a ``tolerance`` both inputs are kept for so
-    long; without one, the newest row of each key is kept. In SQL: ``l [LEFT] ASOF JOIN r MATCH_CONDITION (l.t >= r.t)
-    ON ...``.
+    A row waits until the watermarks rule out a closer one. With a ``tolerance``, both inputs are kept for that long;
+    without one, the newest row of each key is kept. In SQL:
+    ``l [LEFT] ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON ...``.
 
     Args:
         left: A streaming DataFrame with a watermark.
-        right: Another.
+        right: Another streaming DataFrame with a watermark.
         on: The name of a column that both have, a condition, or a list of either; ``F.expr("o.id = d.id")`` is a
-            condition in SQL. Equalities, also ``<=>``, and conditions on one input; those on ``right`` say which of its
-            rows are candidates. ``F.lit(True)`` for no key.
+            condition in SQL. Allowed are equalities, also ``<=>``, and conditions on one input; those on ``right``
+            restrict which of its rows are candidates. Use ``F.lit(True)`` for no key.
         how: ``"inner"``, or ``"left"`` to keep rows without a match; in any of Spark's spellings.
-        match: How the event times compare: ``"l.t >= r.t"`` looks back, ``"l.t <= r.t"`` ahead; with ``>`` or ``<`` a
-            row of the same time is none. ``l`` and ``r`` are the two inputs; their own aliases do as well.
-        direction: In place of ``match``, between the columns with a watermark: ``"backward"`` (without either, this),
-            ``"forward"`` or ``"nearest"``; of two that are as near, ``"nearest"`` takes the one before.
+        match: How the event times compare: ``"l.t >= r.t"`` looks backward, ``"l.t <= r.t"`` forward; ``>`` and ``<``
+            exclude rows of the same time. ``l`` and ``r`` are the two inputs; their own aliases work as well.
+        direction: Instead of ``match``, compares the columns with a watermark: ``"backward"`` (the default if neither
+            is given), ``"forward"`` or ``"nearest"``. Of two equally near rows, ``"nearest"`` takes the earlier one.
         allow_exact_matches: With ``direction``: whether a row of the same time is a match.
         tolerance: How far apart the times may be, both ends included: text such as ``"10 minutes"`` or a ``timedelta``.
-            ``forward`` and ``nearest`` need one.
-        ordered: In each batch rows come out in the order of the left time. ``False`` saves a shuffle and a sort, such
-            as below an aggregation.
+            Required by ``forward`` and ``nearest``.
+        ordered: Emit the rows of each batch in the order of the left time. ``False`` saves a shuffle and a sort, for
+            instance below an aggregation.
 
     Returns:
-        What ``left.join(right, on, how)`` returns; in each batch in the order of the left time, unless ``ordered`` is
-        false. The left time carries a watermark. Of right rows with one time and key the one with the greatest values
-        counts, column by column from left to right, nulls lowest, in every direction.
+        The result of ``left.join(right, on, how)``, in each batch in the order of the left time unless ``ordered`` is
+        false. The left time carries a watermark. Of right rows with the same time and key, the one with the greatest
+        values counts, column by column from left to right, nulls lowest, in every direction.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_JOIN_KEYS``, or any of
             :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME``; ``STREAMJOIN_TEMPORAL`` (no tolerance where it
-            looks ahead, another type of join, a condition between the inputs that is no equality),
+            looks forward, another type of join, a condition between the inputs that is no equality),
             ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises ``STREAMJOIN_TEMPORAL_TIME`` for an input without a
             watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode than append, and ``STREAMJOIN_TEMPORAL_DISABLED``.
 

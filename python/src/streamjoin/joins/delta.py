@@ -1,4 +1,4 @@
-"""``delta_join``: a join of arrangements that keeps nothing of its own."""
+"""``delta_join``: a join of arrangements that keeps no state of its own."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -29,38 +29,39 @@ def delta_join(
     max_rows_per_trigger: int | None = None,
     spark: SparkSession | None = None,
 ) -> DataFrame:
-    """Join arrangements, inserts, updates and deletes included, as a stream of changes of the result.
+    """Join arrangements and return the changes of the result as a stream, including updates and deletes.
 
-    What changes in one input looks up the others by their indexes, one after the other. The query keeps no row: the
-    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the ways. In SQL:
+    A change in one input looks up the other inputs by their indexes, one after another. The query keeps no rows: the
+    indexes are those of the arrangements, and all queries share them. EXPLAIN of a batch shows the look-ups. In SQL:
     ``SELECT ... FROM STREAM customers AS c JOIN STREAM orders AS o ON ...``.
 
     Args:
-        inputs: What the condition calls each arrangement, and the arrangement, its name or its path:
-            ``{"o": "orders", "c": "customers"}``. An arrangement may be there twice.
-        on: The name of a column that all inputs have, a condition, or a list of either. As the inputs have names, a
-            condition may be text: ``"c.customer_id = o.customer_id"`` is ``F.expr`` of it. Each input has to be
-            reached by equalities with the columns of one of its keys. Any other condition on one input, or between
-            them, may stand beside.
-        select: The columns of the result, in SQL or as Columns; without it, all, those that ``on`` names first and
-            once.
-        how: ``"inner"``, or of two inputs ``"left"``, ``"right"`` or ``"full"``: rows of the first, the second or both
-            without a match are in the result, with nulls. In any of Spark's spellings.
-        max_versions_per_trigger: At most so many versions of each input are in a batch.
-        max_rows_per_trigger: A new query begins with the rows that are there; then at most about so many rows of each
-            input are in a batch.
-        spark: The session; without it, that of the first :class:`Arrangement`, or the active one.
+        inputs: The name of each input in the condition, with the arrangement, its name or its path:
+            ``{"o": "orders", "c": "customers"}``. An arrangement may occur twice.
+        on: The name of a column that all inputs have, a condition, or a list of either. Because the inputs have names,
+            a condition may be text: ``"c.customer_id = o.customer_id"`` is ``F.expr`` of it. Each input has to be
+            reached by equalities with the columns of one of its keys. Other conditions, on one input or between inputs,
+            may be added.
+        select: The columns of the result, in SQL or as Columns. Default: all columns, starting with those that ``on``
+            names, each once.
+        how: ``"inner"``, or for two inputs ``"left"``, ``"right"`` or ``"full"``: the result then has the rows of the
+            first, the second or both without a match, with nulls. In any of Spark's spellings.
+        max_versions_per_trigger: The maximum number of versions of each input in a batch.
+        max_rows_per_trigger: A new query starts with the existing rows. This limits the rows of each input in a batch
+            to about this number.
+        spark: The session. Default: the session of the first :class:`Arrangement`, or the active one.
 
     Returns:
-        The columns of ``select``; ``_time``, the latest time of the rows that were joined, if all inputs were arranged
-        with one; and ``_diff``, how many copies of the row came, or went where it is negative. Changes of one batch
-        that cancel do not come out. :func:`streamjoin.arrange` with ``diff="_diff"`` makes it an arrangement again.
+        The columns of ``select``; ``_time``, the latest time of the joined rows, if all inputs were arranged with one;
+        and ``_diff``, the number of copies of the row that are added, or removed if it is negative. Changes of one
+        batch that cancel each other are not emitted. :func:`streamjoin.arrange` with ``diff="_diff"`` turns the result
+        into an arrangement.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); or
             any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement
-            lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (an input is tied to nothing);
+            lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (no equality reaches an input);
             ``STREAMJOIN_DELTA`` (a condition that is no plain expression, an outer join of more than two).
 
     Source:

@@ -1,4 +1,4 @@
-"""``join``: a join of two streams whose time bounds are written for you, and of streams with tables."""
+"""``join``: a join of two streams that adds the time bounds to the condition, and joins of streams with tables."""
 
 from pyspark.sql import DataFrame
 
@@ -19,31 +19,31 @@ def join(
     *,
     within: Within | None = None,
 ) -> DataFrame:
-    """Join two streams, with the distance of their event times bounded by ``within``.
+    """Join two streams whose event times differ by at most ``within``, or a stream with a table.
 
     Args:
         left: A streaming DataFrame with a watermark, or a :func:`table`. (Without ``within``, other batch DataFrames
             are joined as Spark joins them.)
-        right: Another, or the same.
+        right: Another such DataFrame, or the same.
         on: The name of a column that both have, a condition, or a list of either; ``F.expr("o.id = d.order_id")`` is a
-            condition in SQL, ``F.lit(True)`` joins on time alone. Left out, a :func:`table` is joined by its declared
-            key, the first of its arrangement: with the columns of the same names of a stream, or of another table
-            whose key they are.
+            condition in SQL, ``F.lit(True)`` joins on time alone. If left out, a :func:`table` is joined by its
+            declared key, the first key of its arrangement: with the columns of the same names of a stream, or of
+            another table if they are its key.
         how: The join type, in any of Spark's spellings and in any case: ``"left_outer"``, ``"LEFT OUTER"``.
-        within: If given, ``|right.time - left.time| <= within`` is added to the condition, both ends
-            included, ``time`` being the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or
-            a ``timedelta``. A tuple or list of two has the limits of ``right.time - left.time``, both included:
-            ``("0 seconds", "1 hour")`` for what comes up to an hour later on the right, and a limit may be negative.
-            From a day up, days are calendar days of the session's time zone, as in all of Spark's interval arithmetic.
+        within: If given, adds ``|right.time - left.time| <= within`` to the condition, both ends included, where
+            ``time`` is the event-time column of each side. Text such as ``"1 hour 30 minutes"`` or a ``timedelta``. A
+            tuple or list of two contains the limits of ``right.time - left.time``, both included: with
+            ``("0 seconds", "1 hour")``, the right row is up to an hour later. A limit may be negative. In limits of a
+            day or more, days are calendar days of the session's time zone, as in all interval arithmetic of Spark.
 
     Returns:
-        What ``left.join(right, on, how)`` returns; of two tables a stream of the changes of that, with ``_diff``, as
-        :func:`delta_join` has it. With names in ``on``, these columns come first and once:
-        from the right side in a right join, the one that is not null in a full outer join.
+        The result of ``left.join(right, on, how)``. For two tables, a stream of the changes of that result, with
+        ``_diff``, as :func:`delta_join` returns it. With names in ``on``, these columns come first, each once: from the
+        right side in a right join, and the one that is not null in a full outer join.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no
-            fixed duration); ``STREAMJOIN_WRONG_ARGUMENT``; and for two streams any of :func:`streamjoin.check`.
+        StreamJoinError: ``STREAMJOIN_JOIN_TYPE``; ``STREAMJOIN_JOIN_KEYS`` (``on``); ``STREAMJOIN_WITHIN`` (no fixed
+            duration); ``STREAMJOIN_WRONG_ARGUMENT``; and for two streams any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_EVENT_TIME`` (a side has no event-time column, or several);
             ``STREAMJOIN_NOT_A_STREAM`` (``within`` where a side is a batch).
 

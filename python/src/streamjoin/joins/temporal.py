@@ -1,4 +1,4 @@
-"""``temporal_join``: each row of a stream with the version of a table that was valid at its time."""
+"""``temporal_join``: joins each row of a stream with the version of a table that was valid at its time."""
 
 from typing import NamedTuple, cast, final
 
@@ -18,7 +18,7 @@ ROLE = "streamjoin.versions"
 
 @final
 class Now:
-    """As ``as_of`` of :func:`temporal_join`, ``sj.NOW`` is what is valid when a row is joined."""
+    """The type of ``sj.NOW``: as ``as_of`` of :func:`temporal_join`, it means the time at which a row is joined."""
 
     def __repr__(self) -> str:
         return "sj.NOW"
@@ -32,7 +32,7 @@ NOW = Now()
 
 
 class VersionedStream(NamedTuple):
-    """A stream of versions of the rows of a table, as :func:`versions` returns it."""
+    """A stream of the versions of a table's rows, as returned by :func:`versions`."""
 
     changes: DataFrame
     key: list[str]
@@ -51,45 +51,47 @@ def versions(
     order: ColumnOrName | None = None,
     unavailable: str | None = "__debezium_unavailable_value",
 ) -> VersionedStream:
-    """Say how a stream is the history of a table, for :func:`temporal_join`.
+    """Declare a stream as the history of a table, for :func:`temporal_join`.
 
-    A version is valid from its time on, that instant included, until the next one of its key or a delete. Of versions
-    with one key and one time the one with the greater ``order`` wins; without it, or where that is the same too, the
-    later one in its topic, where they come from Kafka through nothing but ``select`` and ``where``. Otherwise a row
-    wins over a delete, and without ``order`` of two rows the one with the greater values, column by column from left to
-    right, nulls lowest. Versions may come in any order: one that comes late counts for the rows after it, unless its
-    key has a newer one. A version without a key or without a time is left out, and counted as ``ignoredVersions`` in
-    the progress.
+    A version is valid from its time, inclusive, until the next version or delete of its key. Of versions with the same
+    key and time, the one with the greater ``order`` wins. Without ``order``, or if the orders are equal, the later one
+    in its topic wins if the versions come from Kafka through nothing but ``select`` and ``where``. Otherwise a row wins
+    over a delete; without ``order``, of two rows the one with the greater values wins, column by column from left to
+    right, nulls lowest. Versions may arrive in any order: a late version counts for the rows after it, unless its key
+    has a newer version. A version without a key or without a time is ignored, and counted as ``ignoredVersions`` in the
+    progress.
 
-    Debezium's envelope, known by its columns ``before`` and ``after``, structs with the columns of the key, and ``op``,
-    is taken as it is: the right side of the join has the columns of the table, then ``time``, ``order`` and ``op``. An
-    update that moves a row to another key ends the old key and begins the new one; of a delete the key is enough. A
-    name means a column of the envelope where it has one, and its column is called ``_envelope_<name>`` in the result
-    where the table has one of that name, too. A tombstone, in which all three are null, is left out and counted; so is
-    a change with a null in its primary key, which is kept with the late rows.
+    Debezium's envelope is recognized by its columns ``before`` and ``after``, which are structs with the columns of the
+    key, and ``op``. The right side of the join then has the columns of the table, followed by ``time``, ``order`` and
+    ``op``. An update that moves a row to another key ends the old key and starts the new one. A delete needs only its
+    key. A name refers to a column of the envelope if there is one; if the table has a column of that name too, the
+    column of the envelope is called ``_envelope_<name>`` in the result. A tombstone, in which all three columns are
+    null, is ignored and counted. So is a change with a null in its primary key, which is kept with the late rows.
 
     Args:
         changes: A streaming DataFrame with a watermark. Its columns are given by name or as Columns.
-        key: What tells the rows of the table apart: a column, ``key="id"``, a field of one, ``key="row.id"``, or a list
-            of the columns of the one key, ``key=["country", "city"]``.
-        time: The ``TIMESTAMP`` column, with a watermark, from which on a version is valid; without it, the one with a
+        key: The columns that identify a row of the table: a column, ``key="id"``, a field of one, ``key="row.id"``, or
+            a list of the columns of the one key, ``key=["country", "city"]``.
+        time: The ``TIMESTAMP`` column, with a watermark, from which on a version is valid. Default: the column with a
             watermark.
-        op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or
-            the ``_change_type`` of Spark's ``readStream.changes``. Without it all rows are versions, and none is ever
-            deleted; of an envelope it is ``op``. Any other text fails the query with ``STREAMJOIN_OPERATION``.
-        order: A column that says in which order versions of one key and one time came, such as a position in a log; it
-            may be a field, ``"source.lsn"``.
-        unavailable: The text, or the bytes of it, that stands for a value that was not sent: it is that of the version
-            before, or null where that is not known, which the progress counts as ``unavailableValues``; in a column
-            that cannot be null the query fails with ``STREAMJOIN_UNAVAILABLE_VALUE``. None takes values as they are.
+        op: A column of text: ``insert``, ``update`` or ``delete``; Debezium's ``c``, ``r``, ``u`` or ``d``; or the
+            ``_change_type`` of Spark's ``readStream.changes``. Without it, all rows are versions, and none is ever
+            deleted. For an envelope, the default is ``op``. Any other text fails the query with
+            ``STREAMJOIN_OPERATION``.
+        order: A column that orders versions with the same key and time, such as a position in a log. It may be a field,
+            ``"source.lsn"``.
+        unavailable: The text, or the bytes of it, that stands for a value that was not sent. The value is then that of
+            the previous version. If that is not known, it is null, which the progress counts as ``unavailableValues``;
+            in a column that is not nullable, the query fails with ``STREAMJOIN_UNAVAILABLE_VALUE``. None uses values as
+            sent.
 
     Returns:
-        What :func:`temporal_join` takes as its second argument.
+        The second argument of :func:`temporal_join`.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a Column that is computed), ``STREAMJOIN_EVENT_TIME``;
-            ``STREAMJOIN_NOT_A_STREAM``, where it looks for ``time`` in a batch. The query fails with
+        pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a computed Column), ``STREAMJOIN_EVENT_TIME``;
+            ``STREAMJOIN_NOT_A_STREAM`` if ``time`` is left out and ``changes`` is a batch. The query fails with
             ``STREAMJOIN_DELETE_WITHOUT_TIME`` for a delete whose ``time`` is null.
 
     Source:
@@ -135,29 +137,29 @@ def temporal_join(
 ) -> DataFrame:
     """Join each row of a stream with the version of a table that was valid at the row's time.
 
-    A row waits until the watermarks of both inputs have passed its time; then nothing that comes in time can change its
-    match. A version that comes later counts for the rows after it, if its key has no newer one. Of the table the newest
-    version of each key is kept, and those that rows which wait, or may still come, can meet.
-    In SQL: ``stream [LEFT] JOIN changes FOR SYSTEM_TIME AS OF stream.t ON ...``.
+    A row waits until the watermarks of both inputs have passed its time. After that, only a late row could change its
+    match. A version that arrives later counts for the rows after it, unless its key has a newer version. The query
+    keeps the newest version of each key, and the versions that waiting or future rows can match. In SQL:
+    ``stream [LEFT] JOIN changes FOR SYSTEM_TIME AS OF stream.t ON ...``.
 
     Args:
-        stream: A streaming DataFrame with a watermark, whose rows stay; not a changelog.
-        versions: The table, as :func:`versions` makes it of a stream; with ``sj.NOW``, a :func:`table`.
+        stream: An append-only streaming DataFrame with a watermark; not a changelog.
+        versions: The table: a stream as :func:`versions` returns it; with ``sj.NOW``, a :func:`table`.
         on: The name of a column that both have, a condition, or a list of either, with an equality for each column of
-            the versions' key; ``F.expr("o.item = p.item")`` is a condition in SQL. What the condition asks besides
-            decides whether the valid version matches.
+            the versions' key; ``F.expr("o.item = p.item")`` is a condition in SQL. Any further condition decides
+            whether the valid version matches.
         how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid; in any of Spark's spellings.
-        as_of: The event-time column of ``stream``, by name or as a Column; without it, the one with a watermark. Or
-            ``sj.NOW``: each row meets the table as it is in its batch, and waits for nothing.
-        history: How far behind what has come out a row of ``stream`` may come and still meet what was valid at its
-            time: text such as ``"1 day"`` or a ``timedelta``; without it, not at all. The versions are kept for so much
-            longer, and the output's watermark is behind by as much.
-        ordered: In each batch rows come out in the order of ``as_of``. ``False`` saves a shuffle and a sort, such as
-            below an aggregation.
+        as_of: The event-time column of ``stream``, by name or as a Column. Default: the column with a watermark. With
+            ``sj.NOW``, each row is joined with the version of the table that its batch sees, and waits for nothing.
+        history: How far a row of ``stream`` may be behind the rows emitted so far and still match the version that was
+            valid at its time: text such as ``"1 day"`` or a ``timedelta``. Default: not at all. The versions are kept
+            for this additional time, and the output's watermark lags by as much.
+        ordered: Emit the rows of each batch in the order of ``as_of``. ``False`` saves a shuffle and a sort, for
+            instance below an aggregation.
 
     Returns:
-        What ``stream.join(versions, on, how)`` returns; in each batch in the order of ``as_of``, unless ``ordered``
-        is false. ``as_of`` carries a watermark.
+        The result of ``stream.join(versions, on, how)``, in each batch in the order of ``as_of`` unless ``ordered`` is
+        false. ``as_of`` carries a watermark.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, ``STREAMJOIN_DURATION``, ``STREAMJOIN_JOIN_KEYS``, or any of
@@ -166,7 +168,7 @@ def temporal_join(
             equality, the stream is a changelog, another type of join), ``STREAMJOIN_COLUMN``,
             ``STREAMJOIN_NOT_A_STREAM``; ``start()`` raises ``STREAMJOIN_TEMPORAL_TIME`` for an input without a
             watermark, ``STREAMJOIN_OUTPUT_MODE`` in another mode than append, and ``STREAMJOIN_TEMPORAL_DISABLED``. An
-            operation that is none fails the query with ``STREAMJOIN_OPERATION``.
+            unknown operation fails the query with ``STREAMJOIN_OPERATION``.
 
     Source:
         RisingWave, "Temporal join", event time.

@@ -1,4 +1,4 @@
-"""``window_join``: a join with a sliding window over one input, whose output is in the order of time."""
+"""``window_join``: a join with a sliding window over one input, which emits its output in the order of time."""
 
 from pyspark.sql import DataFrame
 
@@ -22,32 +22,32 @@ def window_join(
 ) -> DataFrame:
     """Join two streams within a sliding window, with the output in ascending order of time.
 
-    Either way a pair matches if its right row is up to so much later than its left row. What differs is the order:
-    with ``following`` each left row sees the right rows that follow it, and the output is in the order of the left
-    rows; with ``preceding`` each right row sees the left rows that precede it, and the output is in the order of the
-    right rows. A row comes out as soon as no earlier one can come. In SQL: ``l JOIN r OVER (RANGE INTERVAL '10'
-    MINUTE FOLLOWING)``, ``l OVER (RANGE INTERVAL '10' MINUTE PRECEDING) JOIN r``.
+    A pair matches if its right row is later than its left row by at most the length of the window. The two windows
+    differ only in the order of the output. With ``following``, each left row sees the right rows that follow it, and
+    the output is in the order of the left rows. With ``preceding``, each right row sees the left rows that precede it,
+    and the output is in the order of the right rows. A row is emitted as soon as no earlier one can arrive. In SQL:
+    ``l JOIN r OVER (RANGE INTERVAL '10' MINUTE FOLLOWING)``, ``l OVER (RANGE INTERVAL '10' MINUTE PRECEDING) JOIN r``.
 
     Args:
         left: A streaming DataFrame with a watermark.
-        right: Another, or the same.
-        on: The name of a column that both have, a condition besides the window, or a list of either;
+        right: Another streaming DataFrame with a watermark, or the same.
+        on: The name of a column that both have, a condition in addition to the window, or a list of either;
             ``F.expr("o.id = d.order_id")`` is a condition in SQL, ``F.lit(True)`` joins on time alone.
         how: The join type, in any of Spark's spellings and in any case: ``"left_outer"``, ``"LEFT OUTER"``.
         following: The length of the window over ``right``, both ends included: text such as ``"10 minutes"`` or a
-            ``timedelta``, more than zero. A day is 24 hours, also where clocks change.
-        preceding: The length of the window over ``left``. One of the two is given.
+            ``timedelta``, more than zero. A day is 24 hours, even where clocks change.
+        preceding: The length of the window over ``left``. Exactly one of the two has to be given.
 
     Returns:
-        What ``left.join(right, on, how)`` returns, and a column ``rowtime`` with the time of the order: the left or
-        the right event time. A row without a match has the latest rowtime that a match could have given it. The
-        column carries a watermark, so that an aggregation or another window join can follow. Of a window join of a
-        window join, ``rowtime`` is that of the last one. Rows whose event time is null have no place in the order, and
-        are not held up.
+        The result of ``left.join(right, on, how)``, and a column ``rowtime`` with the time that orders the output: the
+        left or the right event time. A row without a match has the latest rowtime that a match could have given it. The
+        column carries a watermark, so an aggregation or another window join can follow. For a window join of a window
+        join, ``rowtime`` is that of the last one. Rows with a null event time have no place in the order, and are
+        emitted without waiting.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WINDOW`` (not just one window, or none longer than zero);
-            ``STREAMJOIN_DURATION`` (no fixed duration, or a negative one); and as for :func:`streamjoin.join`.
+        StreamJoinError: ``STREAMJOIN_WINDOW`` (not exactly one window, or one that is not longer than zero);
+            ``STREAMJOIN_DURATION`` (no fixed duration, or a negative one); and the errors of :func:`streamjoin.join`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_EVENT_TIME``.
 
     Source:

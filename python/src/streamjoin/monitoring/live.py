@@ -15,10 +15,10 @@ from streamjoin.monitoring._terminal_table import as_text
 
 
 class Watch:
-    """The figures of queries as they are now: each look reads them again.
+    """The live figures of queries, read again for each display.
 
-    A notebook shows the plan with a picture of each join, and goes on to show it until ``stop``. ``str`` and ``print``
-    have the table of a terminal.
+    A notebook shows the plan with a picture of each join, and refreshes it until ``stop``. ``str`` and ``print`` return
+    the table of a terminal.
     """
 
     def __init__(self, read: Read, interval: float) -> None:
@@ -26,12 +26,12 @@ class Watch:
         self._refresher: _screen.Refresher | None = None
 
     def stop(self) -> None:
-        """Let a notebook show it no more."""
+        """Stop refreshing the display in a notebook."""
         if self._refresher is not None:
             self._refresher.stop()
 
     def run(self) -> None:
-        """Draw it in the terminal until ``q`` or Ctrl-C."""
+        """Draw the table in the terminal until ``q`` or Ctrl-C."""
         _screen.draw(self._read, self._interval, "sj.watch")
 
     def __repr__(self) -> str:
@@ -58,23 +58,23 @@ class Watch:
 def watch(
     query: StreamingQuery | str | Path, *, history: str | Path | None = None, interval: float | None = None
 ) -> Watch:
-    """Show the figures of a query live: state, watermarks, who waits for whom, rates, hints.
+    """Show the figures of a query live: state, watermarks, which input waits for which, rates, hints.
 
-    In a terminal it draws a table until ``q`` or Ctrl-C. In a notebook what it returns shows the plan with a picture of
-    each join, and shows it again and again. Needs rich outside of notebooks: ``pip install 'streamjoin[watch]'``.
+    In a terminal, it draws a table until ``q`` or Ctrl-C. In a notebook, the returned object shows the plan with a
+    picture of each join, and refreshes it. Outside notebooks it needs rich: ``pip install 'streamjoin[watch]'``.
     ``python -m streamjoin watch <path or address>`` does the same in a shell.
 
     Args:
-        query: A streaming query, of Spark Connect too; or a path or an address, as for :func:`streamjoin.report`. A
+        query: A streaming query, also over Spark Connect; or a path or an address, as for :func:`streamjoin.report`. A
             history has a batch at most ten seconds after its end.
-        history: As for :func:`streamjoin.report`.
-        interval: Seconds between two looks; one in a terminal, three in a notebook if left out.
+        history: The folder of the history, as for :func:`streamjoin.report`.
+        interval: Seconds between two refreshes. Default: one in a terminal, three in a notebook.
 
     Returns:
-        What it shows, to look at again: ``print`` has the table.
+        The display. ``print`` shows its table.
 
     Raises:
-        StreamJoinError: As of :func:`streamjoin.report`.
+        StreamJoinError: The errors of :func:`streamjoin.report`.
 
     Example:
         >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))

@@ -14,10 +14,10 @@ from streamjoin.monitoring._report_page import write_report
 def report(query: StreamingQuery | str | Path, path: str | Path, *, history: str | Path | None = None) -> Path:
     """Write a report of a query's batches: one HTML file, which needs no network.
 
-    It has totals, and a picture for each question: whether event time moves on, how many rows come, whether state
-    grows and where the time goes, over the batches; what holds the output back and how long a row waits, batch by
-    batch; skew by task; how late rows are and what delay would keep them; how far apart matches are. It opens on the
-    last batch that had rows. No values of rows are in it.
+    It has totals, and a picture for each question. Over all batches, it shows whether event time advances, how many
+    rows arrive, whether state grows, and where the time goes. Batch by batch, it shows what holds the output back and
+    how long a row waits. It also shows skew by task, how late rows are and what delay would keep them, and how far
+    apart matches are. It opens on the last batch that had rows. It contains no values of rows.
 
     Args:
         query: A streaming query of this driver, running or stopped, of Spark Connect too: its last 100 batches. Or a
