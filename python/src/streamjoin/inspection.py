@@ -71,7 +71,7 @@ def why(query: StreamingQuery | str, condition: str, batches: int = 10) -> DataF
     (``spark.streamjoin.lateRows=keep``). The query continues meanwhile.
 
     Args:
-        of: A streaming query, running or stopped, or the path of a checkpoint.
+        query: A streaming query, running or stopped, or the path of a checkpoint.
         condition: SQL text on the columns of an input: ``"order_id = 42"``. Inputs without these columns are skipped.
         batches: The number of batches to look back. A row that entered and left the state before them is not found.
             Each batch costs one read of the state.
@@ -132,7 +132,7 @@ def state(
     Nothing in the checkpoint changes, and its query may be running or not.
 
     Args:
-        of: A streaming query, running or stopped, or the path of a checkpoint.
+        query: A streaming query, running or stopped, or the path of a checkpoint.
         operator: The number of an operator, starting at 1. ``state(of)`` lists the operators.
         side: ``"left"`` or ``"right"``, for the rows of one input.
         batch: Return the state after this batch. Default: the last committed batch. Older batches are available as long

@@ -20,10 +20,10 @@ def report(query: StreamingQuery | str | Path, path: str | Path, *, history: str
     apart matches are. It opens on the last batch that had rows. It contains no values of rows.
 
     Args:
-        query: A streaming query of this driver, running or stopped, of Spark Connect too: its last 100 batches. Or a
-            path: of a history (``spark.streamjoin.history``), or of one query in it; of an event log of Spark, also
-            rolling or compressed (zstd, lz4); of a checkpoint, for the history of its query, and with its files. Or the
-            address of a driver's UI.
+        query: A streaming query of this driver, running or stopped, also over Spark Connect; the report covers its last
+            100 batches. Or a path: that of a history (``spark.streamjoin.history``), or of one query in it; of an event
+            log of Spark, also rolling or compressed (zstd, lz4); of a checkpoint, for the history of its query,
+            together with the checkpoint's files. Or the address of a driver's UI.
         path: The file that is written.
         history: The folder of the history, for a checkpoint; the ``spark.streamjoin.history`` of the active session if
             left out. For a query, batches from before the last 100.
