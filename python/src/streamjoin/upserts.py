@@ -43,7 +43,7 @@ def upsert(
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_NOT_A_STREAM``; ``STREAMJOIN_COLUMN`` (a computed
             Column); or any of :func:`streamjoin.check`.
-        pyspark.errors.AnalysisException: ``start()`` raises ``STREAMJOIN_UPSERT`` if a key or ``diff`` is no column, if
+        pyspark.errors.AnalysisException: ``start()`` raises ``STREAMJOIN_UPSERT`` if a key or ``diff`` is missing, if
             the table lacks a column or has one of another type, if keys differ in Spark but not in the database, if the
             database or table cannot be used, and in complete mode; ``STREAMJOIN_UPSERT_TARGET`` if the checkpoint
             belongs to another target; and ``STREAMJOIN_UPSERT_BATCH``, also later, if the database and the checkpoint

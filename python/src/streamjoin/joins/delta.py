@@ -62,7 +62,7 @@ def delta_join(
             any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_NO_ARRANGEMENT``; ``STREAMJOIN_DELTA_INDEX`` (an arrangement
             lacks the key that the condition needs); ``STREAMJOIN_DELTA_CONDITION`` (no equality reaches an input);
-            ``STREAMJOIN_DELTA`` (a condition that is no plain expression, an outer join of more than two).
+            ``STREAMJOIN_DELTA`` (a condition that is not a plain expression, an outer join of more than two).
 
     Source:
         Materialize, "Delta joins": one path for each input, ties in time broken by the order of the inputs.

@@ -51,7 +51,7 @@ object StreamInputs {
    */
   def idleAfter(df: DataFrame, timeout: String): DataFrame = Inputs.idleAfter(df, timeout)
 
-  /** Returns a stream that no longer holds others back after so long without a row. */
+  /** Returns a stream that stops holding others back after the timeout without rows. */
   def idleAfter(df: DataFrame, timeout: Duration): DataFrame = idleAfter(df, Durations.text(timeout))
 }
 
