@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,7 @@ import pytest
 from arranged_shop import Shop
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
+from queries import settings
 from servers.jdbc_drivers import MARIADB, POSTGRES, driver_jar
 from servers.mariadb import MariaDb, is_installed
 from servers.ports import free_port
@@ -67,9 +67,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
     """Rows that the query filters after ``withWatermark`` move the watermark too."""
-    spark.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
-    yield
-    spark.conf.unset("spark.streamjoin.watermarkBeforeFilter")
+    with settings(spark, {"spark.streamjoin.watermarkBeforeFilter": "true"}):
+        yield
 
 
 def run(
@@ -129,13 +128,6 @@ def running_cluster(folder: Path) -> Iterator[str]:
         yield master
 
 
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was started in a session of its own, and its JVM, if they still run."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 @pytest.fixture
 def python(tmp_path: Path) -> Run:
     """Return a function that runs a text as a Python program and returns its output."""
@@ -185,8 +177,7 @@ def mariadb(spark: SparkSession) -> Iterator[MariaDb]:
 
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path) -> Iterator[Shop]:
-    spark.conf.set("spark.streamjoin.arrangements", str(tmp_path / "arrangements"))
-    yield Shop(spark, tmp_path)
-    for query in spark.streams.active:
-        query.stop()
-    spark.conf.unset("spark.streamjoin.arrangements")
+    with settings(spark, {"spark.streamjoin.arrangements": str(tmp_path / "arrangements")}):
+        yield Shop(spark, tmp_path)
+        for query in spark.streams.active:
+            query.stop()

@@ -9,14 +9,13 @@ checkpoint names.
 import json
 import os
 import random
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from changelogs import Changelogs, Rows, added
-from conftest import LONG, PATIENCE, kill_group, run, running_cluster
+from conftest import LONG, run, running_cluster
+from processes import Job
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
 CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
@@ -28,42 +27,18 @@ class Runs:
     """The processes that share one folder."""
 
     def __init__(self, changelogs: Changelogs, folder: Path) -> None:
-        self.input = changelogs.folder
         self.folder = folder
-
-    def start(self, *more: str) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own, together with its JVM."""
-        command = [sys.executable, str(JOB), f"--input={self.input}", f"--output={self.folder}", *more]
-        with (self.folder / "log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-
-    def log(self) -> str:
-        """Return the end of the processes' log."""
-        return (self.folder / "log").read_text()[-5000:]
-
-    def finish(self) -> None:
-        """Run a process until it ends."""
-        process = self.start()
-        try:
-            assert process.wait(timeout=PATIENCE) == 0, self.log()
-        finally:
-            kill_group(process)
+        command = [sys.executable, str(JOB), f"--input={changelogs.folder}", f"--output={folder}"]
+        self.job = Job(command, folder / "log")
 
     def kill(self, chance: random.Random, look_up: str | None, *more: str) -> None:
         """Start a process, and kill it after one of its queries has finished a batch, or in a batch of a look-up."""
         others = [self.versions("a"), self.versions("b"), self.folder / "batches"]
         watched = self.folder / look_up if look_up else chance.choice(others)
         before = len(_numbers(watched))
-        process = self.start(*more)
-        try:
-            deadline = time.monotonic() + 240
-            while len(_numbers(watched)) == before:
-                assert process.poll() is None and time.monotonic() < deadline, self.log()
-                time.sleep(0.02)
-            time.sleep(0 if look_up else chance.uniform(0, 0.7))
-            assert process.poll() is None, f"it had come to its end: {self.log()}"
-        finally:
-            kill_group(process)
+        delay = 0 if look_up else chance.uniform(0, 0.7)
+        still_ran = self.job.kill(lambda: len(_numbers(watched)) > before, *more, delay=delay)
+        assert still_ran, f"it had come to its end: {self.job.said()}"
 
     def arrangement(self, name: str) -> Path:
         """Return the folder of an arrangement."""
@@ -129,7 +104,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         left += sum(len(runs.orphans(name)) for name in NAMES)
     before = [len(_numbers(tmp_path / "checkpoints" / name / "commits")) for name in NAMES]
     assert max(before) < files, "it had come to its end before the last kill"
-    runs.finish()
+    runs.job.finish()
 
     for name in NAMES:
         of_version = runs.files_of(name)

@@ -5,14 +5,14 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LONG, kill_group
+from conftest import LONG
+from processes import Job
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
@@ -163,18 +163,8 @@ def _kill_job(broker: KafkaBroker, work: Path, delay: float) -> None:
         return max((int(path.name) for path in work.glob("checkpoint/commits/[0-9]*")), default=-1)
 
     before = commits()
-    with (work / "log").open("ab") as log:
-        process = subprocess.Popen(
-            _command(broker, work), env=environment(), stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        deadline = time.monotonic() + 240
-        while commits() == before:
-            assert process.poll() is None and time.monotonic() < deadline, (work / "log").read_text()[-5000:]
-            time.sleep(0.02)
-        time.sleep(delay)
-    finally:
-        kill_group(process)
+    job = Job(_command(broker, work), work / "log", environment())
+    assert job.kill(lambda: commits() > before, delay=delay), job.said()
 
 
 def _run_job(broker: KafkaBroker, work: Path) -> None:

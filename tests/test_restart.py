@@ -10,16 +10,14 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import LONG, PATIENCE, kill_group
+from conftest import LONG
+from processes import Job
 
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
@@ -84,50 +82,21 @@ class Runs:
     """The runs of one query of each type, each over its own checkpoint."""
 
     def __init__(self, files: Path, folder: Path, types: list[str]) -> None:
-        self.files = files
-        self.folder = folder
         self.types = types
         self.output = folder / "output"
-
-    def start(self, *more: str) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own, together with its JVM."""
-        arguments = [f"--input={self.files}", f"--output={self.output}", *more]
-        arguments += [f"--checkpoints={self.folder / 'checkpoints'}", "--types", *self.types]
-        with (self.folder / "log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, str(JOB), *arguments], stdout=log, stderr=log, start_new_session=True
-            )
-
-    def finish(self, *more: str) -> None:
-        """Run a process until it ends."""
-        process = self.start(*more)
-        try:
-            assert process.wait(timeout=PATIENCE) == 0, (self.folder / "log").read_text()[-5000:]
-        finally:
-            kill_group(process)
-
-    def kill(self, when: Callable[[], bool], delay: float, *more: str) -> None:
-        """Start a process, and kill it ``delay`` seconds after ``when`` has become true, or after it has ended."""
-        process = self.start(*more)
-        try:
-            deadline = time.monotonic() + 240
-            while not when() and process.poll() is None:
-                assert time.monotonic() < deadline, (self.folder / "log").read_text()[-5000:]
-                time.sleep(0.02)
-            assert when(), (self.folder / "log").read_text()[-5000:]
-            time.sleep(delay)
-        finally:
-            kill_group(process)
+        command = [sys.executable, str(JOB), f"--input={files}", f"--output={self.output}"]
+        command += [f"--checkpoints={folder / 'checkpoints'}", "--types", *types]
+        self.job = Job(command, folder / "log")
 
     def kill_at(self, point: str) -> None:
         """Kill a process once every query has reached a point such as ``before:3``."""
         shutil.rmtree(self.output / "paused", ignore_errors=True)
-        self.kill(lambda: len(list(self.output.glob("paused/*"))) == len(self.types), 0, f"--pause={point}")
+        self.job.kill(lambda: len(list(self.output.glob("paused/*"))) == len(self.types), f"--pause={point}")
 
     def kill_after(self, delay: float) -> None:
         """Kill a process ``delay`` seconds after it has written something."""
         before = len(self.written())
-        self.kill(lambda: len(self.written()) > before, delay)
+        self.job.kill(lambda: len(self.written()) > before, delay=delay)
 
     def written(self) -> list[Path]:
         """Return the files of all attempts at all batches."""
@@ -153,7 +122,7 @@ class Runs:
 def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Return the runs of a process that was not interrupted."""
     runs = Runs(files, tmp_path_factory.mktemp("uninterrupted"), TYPES + LASTING)
-    runs.finish()
+    runs.job.finish()
     for how in runs.types:
         assert _total(runs.batches(how)).total() > 20, f"{how}: there is too little to compare"
     return runs
@@ -169,7 +138,7 @@ def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_pat
             for number in range(upto):
                 shutil.copy2(files / side / f"{number}.json", inputs / side)
         # Without no-data batches, batch N reads file N here too, whenever a process ends.
-        runs.finish("--only-data-batches")
+        runs.job.finish("--only-data-batches")
     _compare(runs, uninterrupted, same_batches=FILES)
 
 
@@ -183,7 +152,7 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
     for _ in range(KILLS - 2):
         runs.kill_after(chance.uniform(0, 0.5))
     before = len(runs.batches("chain"))
-    runs.finish()
+    runs.job.finish()
     assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
     # Spark's file source logs the files of a batch before the batch itself is logged. After a kill
     # in between, it takes two files for the next batch: after random kills the batches are cut

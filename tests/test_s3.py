@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -11,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import LINE, LINES, ROOT, run
+from conftest import LINE, LINES, ROOT
+from processes import Job
 from servers.s3 import IS_INSTALLED, Store
 
 JOB = ROOT / "tests" / "jobs" / "s3_job.py"
@@ -45,27 +45,16 @@ class Run:
         far = "2026-01-01T20:00:00Z"
         self._add("orders", FILES, [{"id": -1, "ordered": far}])
         self._add("deliveries", FILES, [{"order_id": -2, "delivered": far}])
-        self.command = [sys.executable, str(JOB), f"--input={folder}", f"--output={folder}"]
-        self.command += [f"--store=s3a://streams/{name}", "--conf", *(f"{k}={v}" for k, v in store.settings.items())]
+        command = [sys.executable, str(JOB), f"--input={folder}", f"--output={folder}", f"--store=s3a://streams/{name}"]
+        command += ["--conf", *(f"{k}={v}" for k, v in store.settings.items()), "--queries"]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        self.job = Job(command, folder / "log", environment | {"PYSPARK_PYTHON": sys.executable})
 
     def _add(self, side: str, number: int, rows: list[dict[str, object]]) -> None:
         file = self.folder / side / f"{number}.json"
         file.parent.mkdir(exist_ok=True)
         file.write_text("\n".join(map(json.dumps, rows)))
         os.utime(file, (number + 1, number + 1))
-
-    def start(self, *queries: str) -> "subprocess.Popen[bytes]":
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        return subprocess.Popen(
-            [*self.command, "--queries", *queries],
-            env=environment | {"PYSPARK_PYTHON": sys.executable},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def finish(self, *queries: str) -> None:
-        run([*self.command, "--queries", *queries], {"PYSPARK_PYTHON": sys.executable})
 
     def attempts(self, query: str) -> dict[int, list[Path]]:
         return {int(batch.name): list(batch.iterdir()) for batch in (self.folder / query).glob("*")}
@@ -85,20 +74,14 @@ PAIRS = Counter(repr((i, i if i % 3 else None)) for i in range(FILES * ROWS))
 
 def killed(of: Run, *queries: str, batches: int) -> None:
     """Kill a process once so many batches of its last query have their rows."""
-    process = of.start(*queries)
-    end = time.monotonic() + 900
-    while len(of.attempts(queries[-1])) < batches:
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    assert of.job.kill(lambda: len(of.attempts(queries[-1])) >= batches, *queries)
 
 
 def test_an_interval_join_that_is_killed(store: Store, tmp_path: Path) -> None:
     of = Run(store, tmp_path, "killed")
     for batches in (2, 5, 9):
         killed(of, "interval", batches=batches)
-    of.finish("interval")
+    of.job.finish("interval")
     assert of.rows("interval") == PAIRS
 
 
@@ -106,35 +89,35 @@ def test_arrangements_a_delta_join_and_a_look_up(store: Store, tmp_path: Path) -
     of = Run(store, tmp_path, "arranged")
     queries = ("orders", "deliveries", "delta", "look-up")
     killed(of, *queries, batches=3)
-    of.finish(*queries)
+    of.job.finish(*queries)
     assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
     expected = Counter(repr((i, i)) for i in range(FILES * ROWS) if i % 3)
     assert of.rows("look-up") == expected + Counter([repr((-2, None))])
 
 
 def test_two_drivers_of_one_query(store: Store, tmp_path: Path) -> None:
-    """Of two processes with one checkpoint, at least one ends by name; no batch has two answers."""
+    """Of two processes with one checkpoint, at least one ends with an error; no batch has two answers."""
     of = Run(store, tmp_path, "twice")
-    both = [of.start("interval") for _ in range(2)]
+    both = [of.job.start("interval") for _ in range(2)]
     ended = [process.wait(timeout=600) for process in both]
     assert ended != [0, 0] or len({file.name for files in of.attempts("interval").values() for file in files}) == 1
-    of.finish("interval")
+    of.job.finish("interval")
     assert of.rows("interval") == PAIRS
 
 
 def test_two_maintainers_of_one_arrangement(store: Store, tmp_path: Path) -> None:
     of = Run(store, tmp_path, "maintained-twice")
-    both = [of.start("orders") for _ in range(2)]
+    both = [of.job.start("orders") for _ in range(2)]
     ended = [process.wait(timeout=600) for process in both]
     assert ended != [0, 0], "one is fenced off"
-    of.finish("orders", "deliveries", "delta")
+    of.job.finish("orders", "deliveries", "delta")
     assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
 
 
 @pytest.mark.parametrize("query", ["interval", "orders"])
 def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Path, query: str) -> None:
     of = Run(store, tmp_path, f"dead-{query}")
-    dead = of.start(query)
+    dead = of.job.start(query)
     written = "checkpoints/interval/commits/3" if query == "interval" else "arrangements/orders/versions/3"
     end = time.monotonic() + 900
     while not store.has_got(f"dead-{query}/{written}"):
@@ -142,12 +125,12 @@ def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Pa
         time.sleep(0.01)
     os.killpg(dead.pid, signal.SIGSTOP)
     try:
-        of.finish(query)
+        of.job.finish(query)
     finally:
         os.killpg(dead.pid, signal.SIGCONT)
     assert dead.wait(timeout=900) != 0
     if query == "interval":
         assert of.rows("interval") == PAIRS
     else:
-        of.finish("orders", "deliveries", "delta")
+        of.job.finish("orders", "deliveries", "delta")
         assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from arranged_shop import Shop, Values
-from conftest import LONG, ROOT, TOOLS, kill_group, rejected
+from conftest import LONG, ROOT, TOOLS, rejected
+from processes import Job
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -156,10 +157,9 @@ def test_killed_between_the_target_and_sparks_commit(postgres: Postgres, tmp_pat
     )
     batches = 4 if LONG else 3
     options = [f"--{name}={value}" for name, value in postgres.options("t").items()]
-    job = ROOT / "tests" / "jobs" / "upsert_job.py"
-    command = spark_submit(
-        job, f"--work={tmp_path}", f"--batches={batches}", *options, jars=[driver_jar(TOOLS, POSTGRES)]
-    )
+    file = ROOT / "tests" / "jobs" / "upsert_job.py"
+    more = [f"--work={tmp_path}", f"--batches={batches}", *options]
+    job = Job(spark_submit(file, *more, jars=[driver_jar(TOOLS, POSTGRES)]), tmp_path / "log", environment())
 
     def recorded() -> int:
         try:
@@ -174,19 +174,10 @@ def test_killed_between_the_target_and_sparks_commit(postgres: Postgres, tmp_pat
 
     for _ in range(2 if LONG else 1):
         before = recorded()
-        with (tmp_path / "log").open("ab") as log:
-            process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log, start_new_session=True)
-        try:
-            deadline = time.monotonic() + 240
-            while recorded() <= before:
-                assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()[-5000:]
-                time.sleep(0.02)
-        finally:
-            kill_group(process)
+        assert job.kill(partial(lambda before: recorded() > before, before)), job.said()
         assert committed() == recorded() - 1, "the target is one batch ahead"
     postgres.query("DROP EVENT TRIGGER wait")
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    job.finish()
     assert recorded() == committed() == batches - 1
     assert postgres.query("SELECT batch, count(*) FROM applied GROUP BY batch ORDER BY batch") == [
         [str(number), "1"] for number in range(batches)
