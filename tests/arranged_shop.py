@@ -7,26 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from queries import finish
 
 import streamjoin as sj
 
 CUSTOMERS = "customer INT, segment STRING, op STRING"
-
-
 ORDERS = "id INT, customer INT, day INT, op STRING"
-
-
 LINES = "id INT, line INT, cents INT, op STRING"
-
-
 JOINED = ["c.customer", "o.id", "l.line", "l.cents"]
-
-
 CONDITION = "c.customer = o.customer AND o.id = l.id AND c.segment = 'BUILDING' AND o.day < 20 AND l.cents + o.day > 10"
-
-
 Values = dict[str, Any]
+Rows = Counter[tuple[Any, ...]]
 
 
 class Shop:
@@ -52,23 +47,29 @@ class Shop:
 
     def arrange(self, name: str, schema: str, keys: list[list[str]], **options: str) -> None:
         """Read all files of a stream into the arrangement of the same name."""
-        writer = sj.arrange(self.stream(name, schema), name, keys, **options).trigger(availableNow=True)
-        writer.start(checkpointLocation=self.checkpoint(name)).awaitTermination()
+        self.finish(sj.arrange(self.stream(name, schema), name, keys, **options), name)
 
     def checkpoint(self, name: str) -> str:
         return str(self.folder / "checkpoints" / name)
 
     def run(self, df: DataFrame, name: str, write: Callable[[DataFrame, int], None]) -> None:
+        """Run a query that hands over its batches, from its checkpoint to the end of its input."""
+        self.finish(df.writeStream.foreachBatch(write), name)
+
+    def finish(self, writer: DataStreamWriter, name: str) -> StreamingQuery:
         """Run a query from its checkpoint to the end of its input."""
-        writer = df.writeStream.foreachBatch(write).outputMode("append").trigger(availableNow=True)
-        writer.option("checkpointLocation", self.checkpoint(name)).start().awaitTermination()
+        return finish(writer, self.checkpoint(name))
+
+    def add_up(self, df: DataFrame, name: str, rows: Rows) -> None:
+        """Run a query and apply the changes of its batches."""
+        self.run(df, name, lambda batch, _: adds_up(rows, batch))
 
 
 def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in df.collect())
 
 
-def adds_up(changes: Counter[tuple[Any, ...]], batch: DataFrame) -> None:
+def adds_up(changes: Rows, batch: DataFrame) -> None:
     """Apply the changes of a batch."""
     for *row, diff in batch.collect():
         changes[tuple(row)] += diff
@@ -127,3 +128,13 @@ def play(shop: Shop, changes: dict[str, list[Values]]) -> None:
 
 def joined(**options: Any) -> DataFrame:
     return sj.delta_join({"c": "customers", "o": "orders", "l": "lines"}, CONDITION, JOINED, **options)
+
+
+def answer(how: str = "", on: str = "") -> list[tuple[Any, ...]]:
+    """Return DuckDB's answer over the current tables: to the join, or to an outer join of customers and orders."""
+    inner = f"SELECT {', '.join(JOINED)} FROM c, o, l WHERE {CONDITION}"
+    with duckdb.connect() as db:
+        for name in ("customers", "orders") if how else ("customers", "orders", "lines"):
+            db.register(name[0], sj.arrangement(name).toDF().toPandas())
+        outer = f"SELECT c.customer, o.id FROM c {how} JOIN o ON {on}"
+        return db.execute(outer if how else inner).fetchall()

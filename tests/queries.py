@@ -1,10 +1,10 @@
-"""Streaming queries of tests: to the end of their input, into memory, with settings of their own."""
+"""Streaming queries of tests: to the end of their input, and with settings of their own."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -14,11 +14,6 @@ def finish(writer: DataStreamWriter, checkpoint: Path | str) -> StreamingQuery:
     query = writer.trigger(availableNow=True).start(checkpointLocation=str(checkpoint))
     query.awaitTermination()
     return query
-
-
-def into_memory(df: DataFrame, name: str, checkpoint: Path | str) -> DataStreamWriter:
-    """Return a writer into a table of the session."""
-    return df.writeStream.format("memory").queryName(name).option("checkpointLocation", str(checkpoint))
 
 
 @contextmanager

@@ -11,9 +11,10 @@ import pytest
 from arranged_shop import ORDERS, Shop, Values, rows_of
 from conftest import rejected
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, SparkRuntimeException
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from queries import finish, settings
 
 import streamjoin as sj
 
@@ -113,14 +114,10 @@ def test_an_older_change_in_a_later_batch_does_not_count(shop: Shop) -> None:
     shop.feed("names", {"op": "u", "before": eve, "after": eve | {"name": "Ida"}, "ts_ms": 4, "lsn": 3})
     shop.feed("names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1})
     shop.feed("names", {"op": "u", "before": eve, "after": bob, "ts_ms": 6, "lsn": 5})
-    shop.spark.conf.set("spark.streamjoin.lateRows", "keep")
-    try:
-        stream = shop.stream("names", schema)
+    stream = shop.stream("names", schema)
+    with settings(shop.spark, {"spark.streamjoin.lateRows": "keep"}):
         writer = sj.arrange(stream, "names", [["id"], ["name"]], op="op", time="ts_ms", order="lsn")
-        query = writer.trigger(availableNow=True).start(checkpointLocation=shop.checkpoint("names"))
-        query.awaitTermination()
-    finally:
-        shop.spark.conf.unset("spark.streamjoin.lateRows")
+        query = shop.finish(writer, "names")
     names = sj.arrangement("names").toDF
     assert [rows_of(names(version).select("id", "name")) for version in range(5)] == [
         [],
@@ -184,9 +181,7 @@ def test_changes_of_a_table_as_spark_spells_them(shop: Shop) -> None:
     shop.feed("names", *(row(*change) for change in moved))
     schema = "id INT, name STRING, _change_type STRING, _commit_version BIGINT"
     changes = shop.stream("names", schema).drop("_commit_version")
-    writer = sj.arrange(changes, "names", [["id"]], op="_change_type").trigger(availableNow=True)
-    query = writer.start(checkpointLocation=shop.checkpoint("names"))
-    query.awaitTermination()
+    shop.finish(sj.arrange(changes, "names", [["id"]], op="_change_type"), "names")
     names = sj.arrangement("names")
     assert rows_of(names.toDF(1)) == [(1, "Ann")]
     assert rows_of(names.toDF()) == [(3, "Ann"), (4, "Mia"), (5, "Bob")]
@@ -197,15 +192,13 @@ def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
         shop.feed("orders", {"id": number, "customer": number % 3, "day": 1})
     orders = shop.stream("orders", "id INT, customer INT, day INT")
     counts = orders.groupBy("customer").count().withColumn("op", F.lit("update"))
-    writer = sj.arrange(counts, "counts", [["customer"]], op="op").outputMode("update").trigger(availableNow=True)
-    writer.start(checkpointLocation=shop.checkpoint("counts")).awaitTermination()
+    shop.finish(sj.arrange(counts, "counts", [["customer"]], op="op").outputMode("update"), "counts")
     found = sj.arrangement("counts")
     assert rows_of(found.toDF()) == [(0, 2), (1, 1), (2, 1)]
     assert rows_of(found.toDF(2)) == [(0, 1), (1, 1), (2, 1)]
     # Without an operation, a customer's old count would stay next to the new one.
     added = sj.arrange(counts.drop("op"), "added", [["customer"]]).outputMode("update")
-    with pytest.raises(AnalysisException, match="STREAMJOIN_ARRANGEMENT_OUTPUT_MODE"):
-        added.start(checkpointLocation=shop.checkpoint("added"))
+    rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE", lambda: shop.finish(added, "added"))
 
 
 def test_the_arrangements_of_a_folder_in_sql(shop: Shop) -> None:
@@ -253,19 +246,13 @@ def test_an_arrangement_without_a_version(shop: Shop) -> None:
 def test_a_path_with_a_quote(shop: Shop, tmp_path: Path) -> None:
     path = str(tmp_path / "the shop's" / "visits")
     shop.feed("visits", {"page": "a"})
-    writer = sj.arrange(shop.stream("visits", "page STRING"), path, [["page"]]).trigger(availableNow=True)
-    writer.start(checkpointLocation=shop.checkpoint("visits")).awaitTermination()
+    shop.finish(sj.arrange(shop.stream("visits", "page STRING"), path, [["page"]]), "visits")
     assert sj.arrangement(path).rows == 1
 
 
 def test_the_progress_of_a_maintaining_query(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "update"}, {"id": 2, "op": "delete"})
-    query = (
-        sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op")
-        .trigger(availableNow=True)
-        .start(checkpointLocation=shop.checkpoint("orders"))
-    )
-    query.awaitTermination()
+    query = shop.finish(sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op"), "orders")
     (progress,) = (each for each in query.recentProgress if each.sink.metrics)
     metrics = progress.sink.metrics
     assert (metrics["version"], metrics["since"], metrics["rows"]) == ("0", "0", "1")
@@ -277,9 +264,7 @@ def test_an_unknown_key_counts_once(shop: Shop) -> None:
     changes = [("update_postimage", "Ada", 1), ("update_preimage", "Ada", 2), ("update_postimage", "Ann", 2)]
     shop.feed("names", *({"id": 1, "name": name, "at": at, "op": op} for op, name, at in changes))
     stream = shop.stream("names", "id INT, name STRING, at INT, op STRING")
-    writer = sj.arrange(stream, "names", [["id"]], op="op", time="at").trigger(availableNow=True)
-    query = writer.start(checkpointLocation=shop.checkpoint("names"))
-    query.awaitTermination()
+    query = shop.finish(sj.arrange(stream, "names", [["id"]], op="op", time="at"), "names")
     (metrics,) = (each.sink.metrics for each in query.recentProgress if each.sink.metrics)
     assert metrics["updatesOfUnknownKeys"] == "1"
     assert rows_of(sj.arrangement("names").toDF()) == [(1, "Ann", 2)]
@@ -329,9 +314,9 @@ def test_release_and_drop(shop: Shop) -> None:
     shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     orders = sj.arrangement("orders")
-    stream = orders.changes().writeStream.format("noop").trigger(availableNow=True)
+    stream = orders.changes().writeStream.format("noop")
     for name in ("one", "two"):
-        stream.queryName(name).start(checkpointLocation=shop.checkpoint(name)).awaitTermination()
+        shop.finish(stream.queryName(name), name)
     one, two = sorted(orders.readers)
     assert (one.name, two.name) == ("one", "two")
     rejected("STREAMJOIN_ARRANGEMENT_USED", orders.drop, f"one ({one.id})")
@@ -343,9 +328,8 @@ def test_release_and_drop(shop: Shop) -> None:
     orders.drop()
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
     # Its name is free.
-    writer = sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op").trigger(availableNow=True)
-    writer.start(checkpointLocation=shop.checkpoint("again")).awaitTermination()
-    stream.start(checkpointLocation=shop.checkpoint("three")).awaitTermination()
+    shop.finish(sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op"), "again")
+    shop.finish(stream, "three")
     sj.arrangement("orders").drop(force=True)
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("orders"))
 
@@ -361,19 +345,15 @@ def test_an_arrangement_goes_on_as_it_began(shop: Shop) -> None:
     stream = shop.stream("orders", ORDERS)
 
     def start(df: DataFrame, keys: list[list[str]], checkpoint: str = "orders", **options: str) -> Any:
-        writer = sj.arrange(df, "orders", keys, **options).trigger(availableNow=True)
-        return lambda: writer.start(checkpointLocation=shop.checkpoint(checkpoint)).awaitTermination()
+        return lambda: shop.finish(sj.arrange(df, "orders", keys, **options), checkpoint)
 
     rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"], ["day"]], op="op"), "other keys")
     rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("day"), [["id"]], op="op"), "other columns")
     rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("op"), [["id"]]), "other input")
     rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"]], op="op", time="day"), "other time")
     rejected("STREAMJOIN_ARRANGEMENT_OWNED", start(stream, [["id"]], checkpoint="another", op="op"))
-    plain = stream.writeStream.format("streamjoin").option("path", "orders").trigger(availableNow=True)
-    rejected(
-        "STREAMJOIN_ARRANGEMENT_SINK",
-        lambda: plain.start(checkpointLocation=shop.checkpoint("plain")).awaitTermination(),
-    )
+    plain = stream.writeStream.format("streamjoin").option("path", "orders")
+    rejected("STREAMJOIN_ARRANGEMENT_SINK", lambda: shop.finish(plain, "plain"))
 
 
 def test_what_cannot_be_read(shop: Shop) -> None:
@@ -401,13 +381,10 @@ def test_what_cannot_be_read(shop: Shop) -> None:
 
 
 def test_a_version_that_is_not_kept(shop: Shop) -> None:
-    shop.spark.conf.set("spark.streamjoin.arrangements.minVersionsToRetain", "2")
-    try:
-        for day in range(5):
-            shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+    for day in range(5):
+        shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+    with settings(shop.spark, {"spark.streamjoin.arrangements.minVersionsToRetain": "2"}):
         shop.arrange("orders", ORDERS, [["id"]], op="op")
-    finally:
-        shop.spark.conf.unset("spark.streamjoin.arrangements.minVersionsToRetain")
     orders = sj.arrangement("orders")
     assert orders.versions == (2, 4)
     assert rows_of(orders.toDF(2)) == [(1, 7, 2)]
@@ -419,16 +396,11 @@ def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     orders = sj.arrangement("orders")
     shop.run(orders.changes(), "reader", lambda batch, _: None)
-    settings = {"minVersionsToRetain": "1", "leaseAge": "1ms"}
-    for name, value in settings.items():
-        shop.spark.conf.set(f"spark.streamjoin.arrangements.{name}", value)
-    try:
-        for day in range(1, 5):
-            shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+    for day in range(1, 5):
+        shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+    short = {"minVersionsToRetain": "1", "leaseAge": "1ms"}
+    with settings(shop.spark, {f"spark.streamjoin.arrangements.{name}": value for name, value in short.items()}):
         shop.arrange("orders", ORDERS, [["id"]], op="op")
-    finally:
-        for name in settings:
-            shop.spark.conf.unset(f"spark.streamjoin.arrangements.{name}")
     assert orders.readers == []
     read = partial(shop.run, orders.changes(), "reader", lambda batch, _: None)
     rejected("STREAMJOIN_ARRANGEMENT_RETENTION", read, "since version 3")
@@ -466,8 +438,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     def run(name: str) -> None:
         (source / f"{name}.json").write_text(f'{{"id": {len(name)}, "name": "{name}"}}')
         rows = shop.spark.readStream.schema("id INT, name STRING").json(str(source))
-        writer = sj.arrange(rows, arrangement, keys=[["id"]]).option("checkpointLocation", str(checkpoint))
-        writer.trigger(availableNow=True).start().awaitTermination()
+        finish(sj.arrange(rows, arrangement, keys=[["id"]]), checkpoint)
 
     run("a")
     run("bb")
@@ -476,8 +447,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
     for _ in range(2):  # It keeps failing, however often it is started.
-        with pytest.raises(AnalysisException, match=r"STREAMJOIN_ARRANGEMENT_RESTORED\.CHECKPOINT"):
-            run("dddd")
+        rejected("STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT", lambda: run("dddd"))
     assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from queries import settings
 
 import streamjoin as sj
 
@@ -102,11 +104,8 @@ def test_bounds_of_a_chain(chain: Chain) -> None:
 
 
 def test_late_rows(chain: Chain, spark: SparkSession) -> None:
-    spark.conf.set("spark.streamjoin.lateRows", "keep")
-    try:
+    with settings(spark, {"spark.streamjoin.lateRows": "keep"}):
         query = chain.start(chain.joined().select("o.v", "d.v", "r.v"))
-    finally:
-        spark.conf.unset("spark.streamjoin.lateRows")
     for _ in range(2):
         chain.feed(query, o=[("a", 60, 1)], d=[("a", 60, 1)], r=[("a", 60, 1)])
     chain.feed(query, o=[("late", 10, 7)], r=[("later", 5, 8)])
@@ -118,5 +117,4 @@ def test_late_rows(chain: Chain, spark: SparkSession) -> None:
 
 
 def test_late_rows_of_what_is_no_query(chain: Chain) -> None:
-    with pytest.raises(sj.StreamJoinError, match=r"STREAMJOIN_NOT_A_STREAM.*StreamingQuery.*DataFrame"):
-        sj.late_rows(chain.joined())  # type: ignore[arg-type]
+    rejected("STREAMJOIN_NOT_A_STREAM", lambda: sj.late_rows(chain.joined()), "this is a DataFrame")  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from queries import settings
 from side import START, TYPES, Row, Side
 
 import streamjoin as sj
@@ -120,14 +121,9 @@ class Chain:
         """Start the query, which ends with its files."""
         folder.mkdir()
         joined = self.tree.stream({side.name: side.stream(spark, folder) for side in self.sides})
-        return (
-            joined.select([f"{name}i" for name in self.tree.visible])
-            .writeStream.format("memory")
-            .queryName(f"chain_{self.seed}")
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
+        ids = joined.select([f"{name}i" for name in self.tree.visible])
+        writer = ids.writeStream.format("memory").queryName(f"chain_{self.seed}").trigger(availableNow=True)
+        return writer.start(checkpointLocation=str(folder / "checkpoint"))
 
     def late(self, query: StreamingQuery) -> dict[str, set[int]]:
         """Return the ids of the late rows, by stream; every late row comes from exactly one."""
@@ -151,18 +147,11 @@ class Chain:
             return Counter(db.execute(f"SELECT {columns} FROM {self.tree.sql()}").fetchall())
 
 
-@pytest.fixture
-def kept_late_rows(spark: SparkSession) -> object:
-    spark.conf.set("spark.streamjoin.lateRows", "keep")
-    yield
-    spark.conf.unset("spark.streamjoin.lateRows")
-
-
-@pytest.mark.usefixtures("kept_late_rows")
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, AT_ONCE))
 def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, first: int) -> None:
     chains = [Chain(seed) for seed in range(first, min(first + AT_ONCE, FIRST_SEED + SEEDS))]
-    queries = [chain.start(spark, tmp_path / str(chain.seed)) for chain in chains]
+    with settings(spark, {"spark.streamjoin.lateRows": "keep"}):
+        queries = [chain.start(spark, tmp_path / str(chain.seed)) for chain in chains]
     try:
         for chain, query in zip(chains, queries, strict=True):
             print(f"STREAMJOIN_FIRST_SEED={chain.seed} STREAMJOIN_SEEDS=1: {chain.tree}")

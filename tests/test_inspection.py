@@ -1,6 +1,6 @@
 """What a user sees of a query: from a symptom to its cause, and the arguments that no function takes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from queries import finish, settings
 
 import streamjoin as sj
 
@@ -82,11 +83,10 @@ def test_a_query_that_runs_and_its_checkpoint(inputs: Inputs) -> None:
 
 def test_rows_that_wait_for_a_table(inputs: Inputs) -> None:
     spark, folder = inputs.spark, inputs.folder
-    spark.conf.set("spark.streamjoin.arrangements", str(folder / "arrangements"))
-    try:
-        inputs.add("deliveries", (1, "09:20:00"))
+    inputs.add("deliveries", (1, "09:20:00"))
+    with settings(spark, {"spark.streamjoin.arrangements": str(folder / "arrangements")}):
         kept = sj.arrange(inputs.stream("deliveries").withColumnRenamed("t", "u"), "deliveries", "id")
-        kept.trigger(availableNow=True).start(checkpointLocation=str(folder / "keeps")).awaitTermination()
+        finish(kept, folder / "keeps")
         inputs.add("orders", (1, "09:00:00"), (2, "09:30:00"))
         joined = inputs.stream("orders").join(sj.table("deliveries", rematch="1 hour"), "id", "left")
         query = joined.writeStream.format("noop").start(checkpointLocation=str(folder / "checkpoint"))
@@ -95,8 +95,6 @@ def test_rows_that_wait_for_a_table(inputs: Inputs) -> None:
         assert (waiting.row.id, waiting.leaves_after - waiting.time) == (2, timedelta(hours=1))
         assert only(sj.why(query, "id = 2")).outcome in ("waiting", "kept")
         query.stop()
-    finally:
-        spark.conf.unset("spark.streamjoin.arrangements")
 
 
 def test_in_a_notebook(inputs: Inputs) -> None:
@@ -127,14 +125,11 @@ def test_quotes_in_a_condition(inputs: Inputs, escaped: str) -> None:
         f"'配達 ${{spark.app.name}} Привет' <> {text}",
     ]
     not_seen = [f'{text} = "it\'s"', f"{text} = '\N{DELIVERY TRUCK}'"]
-    inputs.spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
-    try:
+    with settings(inputs.spark, {"spark.sql.parser.escapedStringLiterals": escaped}):
         for condition in waiting:
             assert only(sj.why(query, condition)).outcome == "waiting", condition
         for condition in not_seen:
             assert only(sj.why(query, condition)).outcome == "not seen", condition
-    finally:
-        inputs.spark.conf.unset("spark.sql.parser.escapedStringLiterals")
 
 
 def test_a_time_that_python_has_not(inputs: Inputs, tmp_path: Path) -> None:
@@ -168,8 +163,9 @@ def test_a_time_that_python_has_not(inputs: Inputs, tmp_path: Path) -> None:
         (lambda query: sj.why(query, "id = 1", batches=0), "a positive number"),
     ],
 )
-def test_arguments_that_no_function_takes(inputs: Inputs, call: object, wanted: str) -> None:
+def test_arguments_that_no_function_takes(
+    inputs: Inputs, call: Callable[[StreamingQuery], object], wanted: str
+) -> None:
     query = inputs.start()
-    assert callable(call)
     with pytest.raises(sj.StreamJoinError, match=wanted):
         call(query)

@@ -12,6 +12,7 @@ import pytest
 from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from queries import finish, settings
 
 import streamjoin as sj
 from streamjoin._arguments.durations import to_microseconds
@@ -164,9 +165,7 @@ def test_the_callers_aliases_and_columns_still_work_after_the_join(spark: SparkS
 
 @pytest.mark.parametrize("checked", ["true", "false"])
 def test_a_stream_joined_with_itself(spark: SparkSession, checked: str) -> None:
-    key = "spark.sql.analyzer.failAmbiguousSelfJoin"
-    spark.conf.set(key, checked)
-    try:
+    with settings(spark, {"spark.sql.analyzer.failAmbiguousSelfJoin": checked}):
         one, _ = inputs(spark, "time", "time")
         pairs = [(x, y) for x in ORDERS for y in ORDERS if x[0] == y[0] == 1 and abs(x[1] - y[1]) <= 100]
         expected = in_order((x[2], y[2]) for x, y in pairs)
@@ -191,8 +190,6 @@ def test_a_stream_joined_with_itself(spark: SparkSession, checked: str) -> None:
             ("e", None),
         ]
         assert one.count() == sj.join(one, one, "id", "left_semi", within="1s").count() + 1
-    finally:
-        spark.conf.unset(key)
 
 
 def test_keys_come_first_and_once(spark: SparkSession) -> None:
@@ -290,13 +287,6 @@ def test_a_stream_joined_with_itself_runs(spark: SparkSession, tmp_path: Path) -
         "".join(f'{{"id": 1, "time": "2026-01-01T00:00:{second:02}Z"}}\n' for second in (0, 4, 10))
     )
     joined = sj.join(events.alias("a"), events.alias("b"), F.expr("a.id = b.id"), within="5 seconds")
-    query = (
-        joined.select(F.second("a.time").alias("a"), F.second("b.time").alias("b"))
-        .writeStream.format("memory")
-        .queryName("self_join")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    seconds = joined.select(F.second("a.time").alias("a"), F.second("b.time").alias("b"))
+    finish(seconds.writeStream.format("memory").queryName("self_join"), tmp_path / "checkpoint")
     assert rows_of(spark.table("self_join")) == [(0, 0), (0, 4), (10, 10), (4, 0), (4, 4)]

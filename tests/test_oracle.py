@@ -155,15 +155,10 @@ def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> 
 
 
 def _start(joined: DataFrame, how: str, folder: Path) -> StreamingQuery:
-    return (
-        # Ids tell which rows came out; their other columns follow from these.
-        joined.select([column for column in ("li", "lk", "ri", "rk") if column in joined.columns])
-        .writeStream.format("memory")
-        .queryName(f"oracle_{how}")
-        .option("checkpointLocation", str(folder / how))
-        .trigger(availableNow=True)
-        .start()
-    )
+    # Ids tell which rows came out; their other columns follow from these.
+    ids = joined.select([column for column in ("li", "lk", "ri", "rk") if column in joined.columns])
+    writer = ids.writeStream.format("memory").queryName(f"oracle_{how}").trigger(availableNow=True)
+    return writer.start(checkpointLocation=str(folder / how))
 
 
 def _open(rows: Counter[tuple[int | None, ...]]) -> Counter[tuple[int | None, ...]]:

@@ -228,8 +228,7 @@ def test_keys(shop: Shop) -> None:
         ([["id"], [F.col("customer"), "DAY"]], [["id"], ["customer", "day"]]),
     ]
     for number, (keys, expected) in enumerate(spellings):
-        writer = sj.arrange(stream, f"orders{number}", keys, op=F.col("op")).trigger(availableNow=True)
-        writer.start(checkpointLocation=shop.checkpoint(f"orders{number}")).awaitTermination()
+        shop.finish(sj.arrange(stream, f"orders{number}", keys, op=F.col("op")), f"orders{number}")
         assert sj.arrangement(f"orders{number}").keys == expected
 
 
@@ -237,8 +236,7 @@ def test_keys_of_debeziums_envelope(streams: Streams, shop: Shop) -> None:
     row = "STRUCT<id: INT, name: STRING>"
     shop.feed("names", {"op": "c", "after": {"id": 1, "name": "Ada"}, "at": "2026-01-01T00:00:00Z"})
     envelope = shop.stream("names", f"before {row}, after {row}, op STRING, at TIMESTAMP")
-    writer = sj.arrange(envelope, "names", F.col("id"), op=envelope.op, time=envelope.at).trigger(availableNow=True)
-    writer.start(checkpointLocation=shop.checkpoint("names")).awaitTermination()
+    shop.finish(sj.arrange(envelope, "names", F.col("id"), op=envelope.op, time=envelope.at), "names")
     assert sj.arrangement("names").keys == [["id"]]
     marked = envelope.withWatermark("at", "0 seconds")
     versions = sj.versions(marked, key=F.col("id"), time=marked["at"])
@@ -363,7 +361,7 @@ def test_an_arrangement_or_its_name(tables: Shop) -> None:
     all_same(*(sj.delta_join({"c": customers, "o": each}, on) for each in every))
     tables.feed("orders", {"id": 3, "customer": 2, "day": 6, "op": "i"})
     writer = sj.arrange(tables.stream("orders", ORDERS), orders, [["id"], ["customer"]], op="op")
-    writer.trigger(availableNow=True).start(checkpointLocation=tables.checkpoint("orders")).awaitTermination()
+    tables.finish(writer, "orders")
     assert orders.rows == 3
 
 

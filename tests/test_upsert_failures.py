@@ -131,8 +131,7 @@ def test_an_aggregation_in_update_mode(shop: Shop, database: Postgres) -> None:
     totals = rows.groupBy("a").agg(F.sum("v").alias("total")).withColumn("_diff", F.lit(1))
 
     def again() -> None:
-        writer = sj.upsert(totals, database.options("t"), "a").outputMode("update").trigger(availableNow=True)
-        writer.start(checkpointLocation=shop.checkpoint("t")).awaitTermination()
+        shop.finish(sj.upsert(totals, database.options("t"), "a").outputMode("update"), "t")
 
     for number in range(3):
         shop.feed("rows", {"a": 1, "v": 10**number}, {"a": number, "v": 1000})

@@ -13,9 +13,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from pyspark.errors import AnalysisException
+from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from queries import finish
 from side import START, TYPES
 from test_oracle import Trace, random_trace
 
@@ -96,8 +97,8 @@ def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:
     left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
     joined = sj.window_join(left, right, F.expr("lk = rk"), following="7 seconds")
     counted = joined.groupBy(F.window("rowtime", "10 seconds")).count()
-    query = counted.selectExpr("window.start", "count").writeStream.format("memory").queryName("counted")
-    query.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
+    writer = counted.selectExpr("window.start", "count").writeStream.format("memory")
+    finish(writer.queryName("counted"), tmp_path / "c")
     found = {
         (_utc(row[0]), row[1]) for row in spark.table("counted").collect() if row[0].astimezone(START.tzinfo) < END
     }
@@ -127,8 +128,7 @@ def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
     raw = spark.readStream.schema("lk INT, lt TIMESTAMP, lv INT, li INT").option("maxFilesPerTrigger", 1)
     ordered = sj.impose_order(raw.parquet(str(tmp_path / "l")), "LT", f"{side.delay} seconds", sort=True)
     seen: list[Row] = []
-    writer = ordered.select("lt", "li").writeStream.foreachBatch(_into(seen)).trigger(availableNow=True)
-    writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+    finish(ordered.select("lt", "li").writeStream.foreachBatch(_into(seen)), tmp_path / "c")
     times = [row[0] for row in seen if row[0] is not None]
     assert times == sorted(times)
     # All rows except the late ones and the last one, which no later row releases.
@@ -146,13 +146,15 @@ def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
 )
 def test_which_windows_are_rejected(spark: SparkSession, tmp_path: Path, window: dict[str, str], message: str) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
-    with pytest.raises(sj.StreamJoinError, match=message) as rejected:
-        sj.window_join(stream, stream, "lk", **window)
-    assert rejected.value.getCondition() == "STREAMJOIN_WINDOW"
+    rejected("STREAMJOIN_WINDOW", lambda: sj.window_join(stream, stream, "lk", **window), message)
 
 
 def test_durations_and_inputs_that_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     stream = random_trace(0).left.stream(spark, tmp_path)
+
+    def join(left: Any = stream, right: Any = stream, **window: Any) -> Callable[[], DataFrame]:
+        return lambda: sj.window_join(left, right, "lk", **(window or {"following": "1 minute"}))
+
     for window, reason in [
         ("1 month", "the length of a month varies"),
         ("-1 second", "it is negative"),
@@ -160,17 +162,8 @@ def test_durations_and_inputs_that_are_rejected(spark: SparkSession, tmp_path: P
         (10, "it is of type int, which has no unit"),
     ]:
         for direction in ("following", "preceding"):
-            with pytest.raises(sj.StreamJoinError) as rejected:
-                sj.window_join(stream, stream, "lk", **{direction: window})  # type: ignore[arg-type]
-            assert rejected.value.getCondition() == "STREAMJOIN_DURATION"
-            assert f"{direction}={window!r} of sj.window_join cannot be used: {reason}" in str(rejected.value)
-    table = spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")
-    with pytest.raises(AnalysisException) as stopped:
-        sj.window_join(stream, table, "lk", following="1 minute")
-    assert stopped.value.getCondition() == "STREAMJOIN_NOT_A_STREAM"
-    with pytest.raises(AnalysisException) as stopped:
-        sj.window_join(stream.drop("lt"), stream, "lk", following="1 minute")
-    assert stopped.value.getCondition() == "STREAMJOIN_EVENT_TIME"
-    with pytest.raises(sj.StreamJoinError) as rejected:
-        sj.window_join(stream, "r", "lk", following="1 minute")  # type: ignore[arg-type]
-    assert rejected.value.getCondition() == "STREAMJOIN_WRONG_ARGUMENT"
+            said = f"{direction}={window!r} of sj.window_join cannot be used: {reason}"
+            rejected("STREAMJOIN_DURATION", join(**{direction: window}), said)
+    rejected("STREAMJOIN_NOT_A_STREAM", join(right=spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")))
+    rejected("STREAMJOIN_EVENT_TIME", join(left=stream.drop("lt")))
+    rejected("STREAMJOIN_WRONG_ARGUMENT", join(right="r"))

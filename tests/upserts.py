@@ -6,6 +6,7 @@ from typing import Any
 from arranged_shop import Values
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from queries import finish
 from servers.postgres import Postgres
 
 import streamjoin as sj
@@ -15,10 +16,7 @@ COLUMNS = "a INT, b STRING, v INT, _diff INT"
 
 def run(df: DataFrame, target: Any, keys: Any, checkpoint: str, **options: Any) -> StreamingQuery:
     """Run a query to the end of its input."""
-    writer = sj.upsert(df, target, keys, **options).trigger(availableNow=True)
-    query = writer.start(checkpointLocation=checkpoint)
-    query.awaitTermination()
-    return query
+    return finish(sj.upsert(df, target, keys, **options), checkpoint)
 
 
 def forget_commit(checkpoint: str) -> int:
