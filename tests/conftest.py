@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -41,6 +42,19 @@ LONG = "STREAMJOIN_SEEDS" in os.environ
 
 # Seconds after which a run hangs. `make test-long` keeps a small machine busy for hours.
 PATIENCE = 1800 if LONG else 600
+
+
+def seeds(default: int) -> range:
+    """Return the seeds of random cases, so many unless `STREAMJOIN_SEEDS` and `STREAMJOIN_FIRST_SEED` say which."""
+    first = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
+    return range(first, first + int(os.environ.get("STREAMJOIN_SEEDS", default)))
+
+
+def printed_seed() -> int:
+    """Return `STREAMJOIN_SEED`, or else another seed each time, which a test that fails shows."""
+    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
+    print(f"STREAMJOIN_SEED={seed}")
+    return seed
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from changelogs import Changelogs, Rows, added
-from conftest import LONG, run, running_cluster
+from conftest import LONG, printed_seed, run, running_cluster
 from processes import Job
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
@@ -92,8 +92,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def test_killed_again_and_again(tmp_path: Path) -> None:
-    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
-    print(f"STREAMJOIN_SEED={seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     files = 8 * KILLS
     changelogs = Changelogs(tmp_path / "input", files, seed, payload=20_000)

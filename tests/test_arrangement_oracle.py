@@ -8,7 +8,6 @@ plain tables and joins them from scratch; the delta join emits only changes, whi
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,14 +15,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from conftest import seeds
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "1"))
-FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 STEPS = 5
 SCHEMA = "id INT, k INT, v INT, s STRING, seq INT, pos INT, op STRING"
 
@@ -122,7 +120,7 @@ def _condition(names: list[str], chance: random.Random) -> str:
     return " AND ".join(f"({part})" for part in parts)
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_the_changes_add_up_to_what_duckdb_joins(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     database = duckdb.connect()

@@ -6,7 +6,6 @@ right-deep and bushy. The query itself reports which rows were late (``sj.late_r
 ``STREAMJOIN_SEEDS`` is the number of chains, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from conftest import seeds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,8 +23,7 @@ from side import START, TYPES, Row, Side
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
-FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
+SEEDS = seeds(2)
 AT_ONCE = 4  # a small batch mostly waits
 BATCHES = 6
 CLOSING_SECOND = 100_000
@@ -147,9 +146,9 @@ class Chain:
             return Counter(db.execute(f"SELECT {columns} FROM {self.tree.sql()}").fetchall())
 
 
-@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, AT_ONCE))
+@pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
 def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, first: int) -> None:
-    chains = [Chain(seed) for seed in range(first, min(first + AT_ONCE, FIRST_SEED + SEEDS))]
+    chains = [Chain(seed) for seed in SEEDS if first <= seed < first + AT_ONCE]
     with settings(spark, {"spark.streamjoin.lateRows": "keep"}):
         queries = [chain.start(spark, tmp_path / str(chain.seed)) for chain in chains]
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LONG
+from conftest import LONG, printed_seed
 from processes import Job
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,8 +126,7 @@ def _moment(at: str) -> str:
 @pytest.mark.skipif(not LONG, reason="a part of make test-long; with files, kills are in test_restart.py")
 def test_killed_again_and_again(broker: KafkaBroker, tmp_path: Path) -> None:
     """At least once, without gaps: the topic has all expected rows, some of them twice, and no others."""
-    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
-    print(f"STREAMJOIN_SEED={seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     orders = [_order(number, _clock(number * 5)) for number in range(ORDERS)]
     lags = {number: chance.randrange(90 * 60) for number in range(ORDERS) if chance.random() < 0.9}

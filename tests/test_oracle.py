@@ -8,7 +8,6 @@ side has one row that moves the watermark past all others and matches nothing.
 ``STREAMJOIN_SEEDS`` is the number of traces, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from conftest import seeds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from side import START, TYPES, Row, Side
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "2"))
-FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 CLOSING_SECOND = 100_000
 CLOSING_VALUE = 9  # It passes every one-input conjunct, so the bounds alone decide whether it stays.
 
@@ -136,7 +134,7 @@ def _random_side(name: str, chance: random.Random, seed: int) -> Side:
 
 
 @pytest.mark.usefixtures("watermark_before_filter")
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     trace = random_trace(seed)
     print(f"STREAMJOIN_FIRST_SEED={seed} STREAMJOIN_SEEDS=1: {trace.condition()}")

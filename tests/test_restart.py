@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import LONG
+from conftest import LONG, printed_seed
 from processes import Job
 
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
@@ -143,8 +143,7 @@ def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_pat
 
 
 def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path) -> None:
-    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
-    print(f"STREAMJOIN_SEED={seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     runs = Runs(files, tmp_path, TYPES + LASTING)
     runs.kill_at("before:2")

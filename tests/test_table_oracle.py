@@ -7,7 +7,6 @@ were when it was planned, whatever has come since; the changes of the join of bo
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,14 +16,13 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 from arranged_shop import Shop
+from conftest import seeds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "1"))
-FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 STEPS = 9
 
 How = Literal["inner", "left", "right", "full"]
@@ -178,7 +176,7 @@ def seldom_polling(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("seldom_polling")
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_a_replay_in_python_says_the_same(shop: Shop, seed: int) -> None:
     chance = random.Random(seed)
     a, b = Table(shop, "a", chance), Table(shop, "b", chance)

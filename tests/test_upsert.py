@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from arranged_shop import CUSTOMERS, ORDERS, ROUNDS, Shop, Values, answer, joined, play
-from conftest import LONG, rejected
+from conftest import LONG, printed_seed, rejected
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -213,8 +213,7 @@ def test_random_changes_in_standard_sql(shop: Shop, spark: SparkSession) -> None
 def _check_random(
     shop: Shop, target: dict[str, str], read: Read, seconds: Sequence[str | int | None], columns: str
 ) -> None:
-    seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
-    print(f"STREAMJOIN_SEED={seed}")
+    seed = printed_seed()
     made = Random(seed, seconds)
     changes = shop.stream("changes", columns)
     for _ in range(12 if LONG else 3):

@@ -4,7 +4,6 @@ The inputs are those of ``test_oracle.py``. ``STREAMJOIN_SEEDS`` is the number o
 first of them.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from conftest import rejected
+from conftest import rejected, seeds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from queries import finish
@@ -22,8 +21,6 @@ from test_oracle import Trace, random_trace
 
 import streamjoin as sj
 
-SEEDS = int(os.environ.get("STREAMJOIN_SEEDS", "3"))
-FIRST_SEED = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
 # The closing rows lie past this time, all other rows before it.
 END = START + timedelta(seconds=50_000)
 WINDOW = 7
@@ -32,7 +29,7 @@ Row = tuple[Any, ...]
 
 
 @pytest.mark.usefixtures("watermark_before_filter")
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("direction", ["following", "preceding"])
 def test_same_rows_as_duckdb_in_order(spark: SparkSession, tmp_path: Path, seed: int, direction: str) -> None:
     trace = random_trace(seed)
