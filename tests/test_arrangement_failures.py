@@ -37,7 +37,7 @@ class Runs:
         watched = self.folder / look_up if look_up else chance.choice(others)
         before = len(_numbers(watched))
         delay = 0 if look_up else chance.uniform(0, 0.7)
-        still_ran = self.job.kill(lambda: len(_numbers(watched)) > before, *more, delay=delay)
+        still_ran = self.job.kill(lambda: len(_numbers(watched)) != before, *more, delay=delay)
         assert still_ran, f"it had come to its end: {self.job.said()}"
 
     def arrangement(self, name: str) -> Path:
