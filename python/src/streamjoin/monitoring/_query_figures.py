@@ -1,4 +1,4 @@
-"""The figures of a query in this driver, or of a place: what ``report`` and ``watch`` are given."""
+"""The figures of a query in this driver, or at a location: what ``report`` and ``watch`` are given."""
 
 import time
 from pathlib import Path
@@ -16,15 +16,14 @@ from streamjoin.monitoring._series import Batches, Read, merge_batches
 from streamjoin.monitoring._sources import location_reader, parse_lines
 
 _WAIT_SECONDS = 2
-"""Seconds."""
 
 
 def figures_reader(
     query: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
 ) -> Read:
-    """Return what looks at the figures of a query or of a place; arguments and errors as of :func:`report`.
+    """Return what reads the figures of a query or at a location; arguments and errors as of :func:`report`.
 
-    The first look waits for the figures of a query's last batch, which come a moment after its end.
+    The first read waits for the figures of a query's last batch, which come a moment after its end.
     """
     folder = None if history is None else str(history)
     if isinstance(query, str | Path):

@@ -55,7 +55,7 @@ def read_location(location: str, history: str | None, call: str) -> Batches:
 
 
 def location_reader(location: str, history: str | None, call: str, everything: bool = False) -> Read:
-    """Return what looks at a location again and again; of a history it reads the last batches, and then what is new.
+    """Return what reads a location again and again: of a history the last batches, and then what is new.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``; what is returned raises it too, and ``STREAMJOIN_PACKAGE_MISSING``.
