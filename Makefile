@@ -166,8 +166,8 @@ soak: $(JAR) $(ENVIRONMENT)/.installed ## a quarter of an hour at a fixed rate, 
 ci: lint test ## all that CI runs
 
 # Types take one core, as do the rules of Scala.
-lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types, locked jars
-	@$(MAKE) $(LANES) --jobs=2 lint-scala lint-python
+lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types, locked jars, prose
+	@$(MAKE) $(LANES) --jobs=2 lint-scala lint-python lint-prose
 
 lint-scala:
 	@$(SBT) scalafmtSbtCheck scalafmtCheckAll "scalafixAll --check"
