@@ -23,8 +23,8 @@ import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
-import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoin, IntervalJoinExec}
-import org.apache.spark.sql.streamjoin.joins.temporal.TemporalJoinExec
+import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoin, IntervalJoinExec, IntervalJoinKind}
+import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
 import org.apache.spark.util.{Clock, SystemClock}
@@ -94,7 +94,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
 }
 
 private[streamjoin] object JoinTest {
-  private val Operators = Set(IntervalJoinExec.OperatorName, TemporalJoinExec.OperatorName)
+  private val Operators = Set(IntervalJoinKind.progressName, TemporalKind.progressName)
 
   val Events = "id STRING, t TIMESTAMP, v INT"
 

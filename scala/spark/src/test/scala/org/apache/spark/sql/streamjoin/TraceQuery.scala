@@ -12,9 +12,9 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
-import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinExec
+import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinKind
 import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoinExec, TemporalJoins}
+import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, TemporalKind}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
@@ -232,7 +232,7 @@ object TraceQuery {
 
   def hasEquality(trace: Trace): Boolean = trace.equalities.nonEmpty
 
-  private val operators = Set(IntervalJoinExec.OperatorName, TemporalJoinExec.OperatorName)
+  private val operators = Set(IntervalJoinKind.progressName, TemporalKind.progressName)
 
   /** In seconds, more than any bound. */
   val Far = 1000000L

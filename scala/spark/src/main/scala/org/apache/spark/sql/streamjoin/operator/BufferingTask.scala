@@ -1,7 +1,9 @@
 package org.apache.spark.sql.streamjoin.operator
 
+import org.apache.hadoop.conf.Configuration
+
 import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
-import org.apache.spark.sql.streamjoin.observe.collect.RowObserver
+import org.apache.spark.sql.streamjoin.observe.collect.{RowObserver, TaskReport}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -43,8 +45,11 @@ final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
     Side.both.flatMap(side => all.get(name(side)).map(side -> _)).toMap
 }
 
-/** How a task opens its [[JoinState]]. */
-private[streamjoin] trait StateSpec {
+/**
+ * What each task of a batch needs, as data: how it opens its [[JoinState]], and the work that it
+ * does. It goes to the tasks, and knows no plans.
+ */
+private[streamjoin] trait StateSpec extends Serializable {
 
   /** Row layout of each buffer: of the left and the right input, or of the only one. */
   def layouts: Seq[RowLayout]
@@ -65,7 +70,41 @@ private[streamjoin] trait StateSpec {
 
   /** Whether to observe which keys come, too. */
   def samplesKeys: Boolean = false
+
+  /** The side that a task reads while another one keeps it. */
+  def replicated(partition: Int): Option[StateSpec.Replicated] = None
+
+  def task(of: TaskInputs): BufferingTask
+
+  /** Counts the rows of a committed state. */
+  def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit
 }
+
+private[streamjoin] object StateSpec {
+
+  /**
+   * @param cap
+   *   memory limit, in bytes
+   * @param keeper
+   *   partition of the task that keeps the side
+   */
+  final case class Replicated(side: Side, cap: Long, keeper: Int)
+}
+
+/**
+ * What a task works on.
+ *
+ * @param rows
+ *   those of each input
+ */
+final private[streamjoin] case class TaskInputs(
+    partition: Int,
+    rows: Seq[Iterator[InternalRow]],
+    state: JoinState,
+    metrics: TaskMetrics,
+    lateRows: Option[LateRowsWriter],
+    hadoopConf: Configuration
+)
 
 /**
  * The work of one task in one batch, which buffers rows: which of them are counted, and which are
@@ -73,11 +112,10 @@ private[streamjoin] trait StateSpec {
  */
 abstract private[streamjoin] class BufferingTask(
     spec: StateSpec,
-    partition: Int,
-    state: JoinState,
-    metrics: TaskMetrics,
-    lateRows: Option[LateRowsWriter]
+    inputs: TaskInputs
 ) {
+  protected val state: JoinState = inputs.state
+  protected val metrics: TaskMetrics = inputs.metrics
 
   /** Once it is consumed, the state is ready to be committed, after [[finish]]. */
   def output: Iterator[InternalRow]
@@ -123,7 +161,7 @@ abstract private[streamjoin] class BufferingTask(
     if (buffered >= spec.limits.maxRecords)
       throw StreamJoinErrors.runtime(
         "STREAMJOIN_MAX_ACCUMULATED_RECORDS",
-        "partition" -> partition.toString,
+        "partition" -> inputs.partition.toString,
         "cap" -> spec.limits.maxRecords.toString
       )
     if (observer != null) observer.kept(side, row)
@@ -139,6 +177,6 @@ abstract private[streamjoin] class BufferingTask(
   final protected def dropLate(side: Side, row: InternalRow, time: Int, watermark: Long): Unit = {
     late += 1
     lateBySide.get(side).foreach(_ += 1)
-    lateRows.foreach(_.add(side, row, time, watermark))
+    inputs.lateRows.foreach(_.add(side, row, time, watermark))
   }
 }

@@ -1,13 +1,30 @@
 package org.apache.spark.sql.streamjoin.operator
 
-import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
+import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 
-/** A kind of operator: how to recognise it and how to plan it. `joins.OperatorKinds` lists them. */
+/**
+ * A kind of stateful operator: all that the rest of the code has to know about it. Its object is in
+ * its folder, and `registry.OperatorKinds` lists it.
+ */
 private[streamjoin] trait OperatorKind {
+
+  /** Its name in checkpoints: `interval_join`. */
+  def name: String
+
+  /** Its operator in EXPLAIN: `StreamIntervalJoin`. In the progress it begins with a small letter. */
+  def nodeName: String
+
+  final def progressName: String = s"${nodeName.head.toLower}${nodeName.tail}"
+
   def recognizer: Recognizer
+
+  /** Names and descriptions of its metrics, in addition to those of every state. */
+  def metrics: Seq[(String, String)]
 
   /**
    * The physical operator of a node, with what has to run above it. None if the node is of another
@@ -23,4 +40,18 @@ private[streamjoin] trait OperatorKind {
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
   ): Option[SparkPlan]
+
+  /**
+   * What `sj.why` answers for a row of an input that is no longer in state: why it left.
+   *
+   * @param matchedIn
+   *   the batch of the row's first match, or null
+   */
+  def whyLeft(input: InputOutline, matchedIn: Column): Column
+
+  /** Whether its condition bounds how far apart the times of a pair are. */
+  def boundsDistances: Boolean = false
+
+  /** Whether it also looks up an arrangement, which the checkpoint describes apart. */
+  def looksUp: Boolean = false
 }

@@ -9,15 +9,12 @@ import org.apache.spark.{Partition, TaskContext}
 /**
  * Runs each task of an operator with one input on the executor that has its state store. For two
  * inputs, Spark has `StateStoreAwareZipPartitionsRDD`.
- *
- * @param run
- *   the work of a task, by the number of its partition
  */
 final private[operator] class PlacedRDD(
     rows: RDD[InternalRow],
     info: StatefulOperatorStateInfo,
     @transient coordinator: StateStoreCoordinatorRef,
-    run: (Int, Iterator[InternalRow]) => Iterator[InternalRow]
+    tasks: StatefulTasks
 ) extends RDD[InternalRow](rows) {
   override protected def getPartitions: Array[Partition] = rows.partitions
 
@@ -27,5 +24,5 @@ final private[operator] class PlacedRDD(
       .toSeq
 
   override def compute(partition: Partition, context: TaskContext): Iterator[InternalRow] =
-    run(partition.index, rows.iterator(partition, context))
+    tasks.run(partition.index, Seq(rows.iterator(partition, context)))
 }

@@ -55,13 +55,13 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
   protected def progressFigures: Seq[(String, Long)]
 
-  /** Names and descriptions of its metrics, in addition to those of the state. */
-  protected def ownMetrics: Seq[(String, String)]
+  protected def kind: OperatorKind
 
   /** The sides whose rows it keeps; none of the two if it keeps those of its only input. */
   protected def keptSides: Seq[Option[String]] = Seq(None)
 
-  protected def rowCounts: RowCounts
+  /** For the tasks of the batch. */
+  protected def taskSpec: StateSpec
 
   /** Lines for EXPLAIN. */
   protected def words: Seq[String]
@@ -156,42 +156,38 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   }
 
   /** What goes to the tasks in place of the operator. */
-  final protected def tasksOfBatch: StatefulTasks = new StatefulTasks(
+  private def tasksOfBatch: StatefulTasks = new StatefulTasks(
+    taskSpec,
+    binding.get.hadoopConf,
     new StateStores(getStateInfo, conf),
     metrics,
     new InstanceMetrics(this),
     Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
     reports,
-    watermarks.size,
-    rowCounts
+    watermarks.size
   )
 
   // Tasks.
 
   final override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    (ownMetrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+    (kind.metrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
-  /** Zips two inputs by task; each task runs where its state store is. */
-  final protected def zipped(left: RDD[InternalRow], right: RDD[InternalRow])(
-      run: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
-  ): RDD[InternalRow] = left.stateStoreAwareZipPartitions(
-    right,
-    getStateInfo,
-    stateStoreNames,
-    session.sessionState.streamingQueryManager.stateStoreCoordinator
-  )(run)
-
-  /** The same with one input. */
-  final protected def placed(rows: RDD[InternalRow])(
-      run: (Int, Iterator[InternalRow]) => Iterator[InternalRow]
-  ): RDD[InternalRow] = new PlacedRDD(
-    rows,
-    getStateInfo,
-    session.sessionState.streamingQueryManager.stateStoreCoordinator,
-    sparkContext.clean(run)
-  )
+  final override protected def doExecute(): RDD[InternalRow] = {
+    val tasks = tasksOfBatch
+    val coordinator = session.sessionState.streamingQueryManager.stateStoreCoordinator
+    val rows = children.map(_.execute())
+    if (rows.size == 1) new PlacedRDD(rows.head, getStateInfo, coordinator, tasks)
+    else
+      rows.head.stateStoreAwareZipPartitions(rows(1), getStateInfo, stateStoreNames, coordinator)(
+        tasks.ofTwo
+      )
+  }
 
   // EXPLAIN and progress.
+
+  final override def nodeName: String = kind.nodeName
+
+  final override def shortName: String = kind.progressName
 
   final override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
 

@@ -2,17 +2,16 @@ package org.apache.spark.sql.streamjoin.operator
 
 import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
 import org.apache.spark.sql.streamjoin.observe.collect.{TaskReport, TaskReports}
-import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState}
-import org.apache.spark.util.{CollectionAccumulator, CompletionIterator}
+import org.apache.spark.util.{CollectionAccumulator, CompletionIterator, SerializableConfiguration}
 
-import streamjoin.core.Side
 
 /**
  * What the tasks of a stateful operator need of it. It goes to them in place of the operator, which
@@ -25,45 +24,28 @@ import streamjoin.core.Side
  *   where state stores have checkpoint ids, what tells the driver the new ones
  * @param watermarks
  *   number of watermark keys
- * @param counts
- *   counts the rows of a committed state
  */
 final private[streamjoin] class StatefulTasks(
+    spec: StateSpec,
+    hadoopConf: Broadcast[SerializableConfiguration],
     stores: StateStores,
     metrics: Map[String, SQLMetric],
     instanceMetrics: InstanceMetrics,
     checkpointInfos: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
     reports: TaskReports,
-    watermarks: Int,
-    counts: RowCounts
+    watermarks: Int
 ) extends Serializable {
 
-  @transient lazy val taskMetrics: TaskMetrics = new TaskMetrics(metrics)
+  @transient private lazy val taskMetrics: TaskMetrics = new TaskMetrics(metrics)
 
-  /** A side that the task of another partition keeps, at the version that the batch starts from. */
-  def replicated(
-      side: Side,
-      cap: Long,
-      keeper: Int,
-      hadoopConf: Configuration
-  ): JoinState.ReplicatedSide =
-    JoinState.ReplicatedSide(side, cap, stores.read(keeper, hadoopConf))
-
-  /**
-   * The output of a task. Once it is consumed, the state is committed.
-   *
-   * @param replicated
-   *   a side that another task keeps
-   */
-  def run(
-      spec: StateSpec,
-      partition: Int,
-      hadoopConf: Configuration,
-      replicated: Option[JoinState.ReplicatedSide] = None
-  )(
-      makeTask: (JoinState, Option[LateRowsWriter]) => BufferingTask
-  ): Iterator[InternalRow] = {
+  /** The output of a task. Once it is consumed, the state is committed. */
+  def run(partition: Int, rows: Seq[Iterator[InternalRow]]): Iterator[InternalRow] = {
+    val hadoopConf = this.hadoopConf.value.value
     val begun = System.nanoTime()
+    // At the version that the batch starts from.
+    val replicated = spec.replicated(partition).map { of =>
+      JoinState.ReplicatedSide(of.side, of.cap, stores.read(of.keeper, hadoopConf))
+    }
     val store = stores.open(partition, hadoopConf)
     val state = new JoinState(
       store,
@@ -84,7 +66,7 @@ final private[streamjoin] class StatefulTasks(
     TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
 
     val updating = System.nanoTime()
-    val task = makeTask(state, lateRows)
+    val task = spec.task(TaskInputs(partition, rows, state, taskMetrics, lateRows, hadoopConf))
     val numOutputRows = metrics("numOutputRows")
     val output = task.output.map { row =>
       numOutputRows += 1
@@ -107,13 +89,17 @@ final private[streamjoin] class StatefulTasks(
     )
   }
 
+  /** The tasks of an operator with two inputs. */
+  def ofTwo: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow] =
+    (partition, left, right) => run(partition, Seq(left, right))
+
   private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
 
   private def commit(store: StateStore, partition: Int, state: JoinState, report: TaskReport): Unit = {
     val begun = System.nanoTime()
     state.commit()
     metrics("commitTimeMs") += millisSince(begun)
-    counts.count(state, report, metrics)
+    spec.count(state, report, taskMetrics)
     val size = state.size
     report.indexBytes = size.index
     metrics(StateMetric.IndexBytes) += size.index
@@ -149,11 +135,6 @@ final private[streamjoin] class StatefulTasks(
       )
     }
   }
-}
-
-/** Counts the rows of a committed state. */
-private[streamjoin] trait RowCounts extends Serializable {
-  def count(state: JoinState, report: TaskReport, metrics: Map[String, SQLMetric]): Unit
 }
 
 /** Metrics of a [[JoinState]] in the query progress. */

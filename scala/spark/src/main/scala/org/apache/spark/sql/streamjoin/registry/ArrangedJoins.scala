@@ -3,12 +3,14 @@ package org.apache.spark.sql.streamjoin.registry
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.batch.PlannedBatch
 import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
-import org.apache.spark.sql.streamjoin.joins.delta.{DeltaDescription, DeltaJoin}
-import org.apache.spark.sql.streamjoin.joins.table.{LookUpDescription, TableJoin, TableRematch}
+import org.apache.spark.sql.streamjoin.joins.delta.DeltaKind
+import org.apache.spark.sql.streamjoin.joins.table.LookUpKind
+import org.apache.spark.sql.streamjoin.operator.ArrangedJoinKind
 
 /**
  * The joins with arrangements in a query, as it is written: their optimized form may differ from
@@ -16,16 +18,22 @@ import org.apache.spark.sql.streamjoin.joins.table.{LookUpDescription, TableJoin
  */
 private[streamjoin] object ArrangedJoins {
 
-  /** In plan order. */
+  private val kinds: Seq[ArrangedJoinKind] = Seq(DeltaKind, LookUpKind)
+
+  /** What the checkpoint says of them, in plan order. */
   def in(analyzed: LogicalPlan): Seq[Description] = {
     val query = OptimizedQuery.atBatchTime(analyzed)
-    val filters = query.collect { case Filter(condition, join: Join) => join -> condition }
-    query.collect {
-      case join: DeltaJoin => Some(DeltaDescription.of(join))
-      case join: Join if TableJoin.isMine(join) =>
-        LookUpDescription.of(join, filters.collectFirst { case (of, condition) if of eq join => condition })
-      case rematch: TableRematch => LookUpDescription.of(rematch.join, None)
-    }.flatten
+    query.collect(Function.unlift(join => kinds.find(_.isMine(join)).map(_.describe(join, query)))).flatten
+  }
+
+  /** The physical plan of such a join. */
+  def plan(
+      plan: LogicalPlan,
+      session: SparkSession,
+      planLater: LogicalPlan => SparkPlan
+  ): Option[SparkPlan] = kinds.find(_.isMine(plan)).map { kind =>
+    beginRun(session)
+    kind.plan(plan, session, planLater)
   }
 
   /**

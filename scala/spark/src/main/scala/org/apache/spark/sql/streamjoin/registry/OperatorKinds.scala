@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.{Recognition, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinKind
 import org.apache.spark.sql.streamjoin.joins.order.OrderKind
 import org.apache.spark.sql.streamjoin.joins.table.RematchKind
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
+import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /** All kinds of operators. The first kind that matches wins. */
@@ -26,6 +26,9 @@ private[streamjoin] object OperatorKinds {
       .map(_.recognize(operator, ordinal, lineage))
       .find(_ != Recognition.NotApplicable)
       .getOrElse(Recognition.NotApplicable)
+
+  /** @param name as in checkpoints; none if a newer version wrote it */
+  def named(name: String): Option[OperatorKind] = kinds.find(_.name == name)
 
   def plan(
       node: StatefulNode,

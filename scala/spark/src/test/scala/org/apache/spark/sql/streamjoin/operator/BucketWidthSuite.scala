@@ -4,7 +4,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.streamjoin.joins.interval.IntervalTaskSpec
 
 import streamjoin.core.Side
 
@@ -26,8 +25,7 @@ class BucketWidthSuite extends AnyFunSuite with JoinTest {
       streams => streams.marked("o", delays._1).join(streams.marked("d", delays._2), expr(condition))
     running(job(query)) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:00", 2))
-      val none = job.joins.head.join.watermarks.map(_ => Long.MinValue)
-      val spec = IntervalTaskSpec.of(job.joins.head, none, none)
+      val spec = job.joins.head.taskSpec
       Seq(Side.Left, Side.Right).map(spec.sides(_).bucketWidth)
     }
   }

@@ -35,7 +35,7 @@ final private[streamjoin] case class IntervalJoin(
 
   override def output: Seq[Attribute] = plan.output(left.output, right.output)
 
-  override def kind: String = IntervalJoin.Kind
+  override def kind: String = IntervalJoinKind.name
 
   override def typeName: String = plan.joinType.name
 
@@ -96,5 +96,4 @@ final private[streamjoin] case class IntervalJoin(
 }
 
 private[streamjoin] object IntervalJoin {
-  val Kind = "interval_join"
 }

@@ -1,18 +1,17 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.operator.{JoinMetric, RowCounts, TwoStreamsExec, WholeRow}
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, OperatorKind, TwoStreamsExec, WholeRow}
+import org.apache.spark.sql.streamjoin.state.ProbeTimeRange
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
-import streamjoin.core.{JoinType, Side, Watermark}
+import streamjoin.core.{JoinType, Side, TimeBound}
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -46,7 +45,7 @@ final private[streamjoin] case class IntervalJoinExec(
     right: SparkPlan
 ) extends TwoStreamsExec {
 
-  override def shortName: String = IntervalJoinExec.OperatorName
+  override protected def kind: OperatorKind = IntervalJoinKind
 
   override lazy val output: Seq[Attribute] = join.output(left.output, right.output)
 
@@ -92,51 +91,90 @@ final private[streamjoin] case class IntervalJoinExec(
 
   // Execution.
 
-  override protected def ownMetrics: Seq[(String, String)] = IntervalJoinMetric.all
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val tasks = tasksOfBatch
+  override protected[streamjoin] def taskSpec: IntervalTaskSpec = {
     val limits = evictionLimits(binding.get.evictionValues)
-    val spec = IntervalTaskSpec.of(
-      this,
-      late,
-      limits,
+    val delay = BucketWidth.delay(left, right)
+    val sides = Side.both
+      .zip(Seq(leftKeys, rightKeys))
+      .map { case (side, keys) => side -> sideSpec(side, keys, limits, delay) }
+      .toMap
+    IntervalTaskSpec(
+      join.joinType,
+      sides,
+      used(ConjunctUse.OfPair),
+      output,
+      BufferLimits.of(conf),
+      conf.getConf(StreamJoinConf.BroadcastMemory),
+      join.broadcast,
+      lateRows,
       observed(Side.both.map(side => join.bounds.bounded(side).headOption)),
-      binding.get.observedRows(ordinal).samplesKeys
+      binding.get.observedRows(ordinal).samplesKeys &&
+        leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0)
     )
-    val hadoopConf = binding.get.hadoopConf
-    zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
-      val configuration = hadoopConf.value.value
-      val broadcast = spec
-        .replicated(partition)
-        .map(tasks.replicated(_, spec.broadcastMemory, IntervalTaskSpec.BroadcastKeeper, configuration))
-      tasks.run(spec, partition, configuration, broadcast)(
-        new IntervalJoinTask(spec, partition, leftRows, rightRows, _, tasks.taskMetrics, _)
-      )
-    }
   }
 
-  override protected def rowCounts: RowCounts = {
-    val bounded = Side.both.map(side => side -> join.bounds.bounded(side))
-    (state, report, metrics) => {
-      bounded.foreach { case (side, keys) =>
-        if (!state.isReplicated(side)) {
-          metrics("numTotalStateRows") += state.rows(side)
-          metrics(JoinMetric.rowsInState(side)) += state.rows(side)
-          report.add(side, state.rows(side), state.payload(side))
-        }
-        keys.zipWithIndex.foreach { case (key, at) => report.keeps(key, state.lowest(side, at)) }
-      }
-      metrics(JoinMetric.PayloadBytes) += state.size.payload
-    }
+  private def used(use: ConjunctUse): Option[Expression] =
+    PredicateParts.all(conjuncts.zip(join.uses).collect { case (conjunct, `use`) => conjunct })
+
+  /**
+   * @param limits
+   *   by watermark key, in microseconds: a row below it has expired
+   */
+  private def sideSpec(
+      side: Side,
+      keys: Seq[Expression],
+      limits: IndexedSeq[Long],
+      delay: BigInt
+  ): SideSpec = {
+    val watermarkKeys = join.keys(side)
+    val keeping = join.bounds.bounded(side)
+    val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+    val bounded = keeping ++ watermarkKeys.filter(key => inBounds(key) && !keeping.contains(key))
+    SideSpec(
+      side,
+      input(side).output,
+      keys,
+      watermarkKeys.map(key => InputTime(times(key), late(key))),
+      bounded.map(key => BoundTime(times(key), key, Option.when(keeping.contains(key))(limits(key)))),
+      keeping.headOption.fold(-1)(watermarkKeys.indexOf(_)),
+      used(ConjunctUse.OfSide(side)),
+      reach(side, bounded),
+      bucketWidth(side, delay)
+    )
+  }
+
+  /**
+   * The times of the other side that a row of this one can match.
+   *
+   * @param bounded
+   *   watermark keys of the columns in a bound, in the order of [[SideSpec.bounds]]
+   */
+  private def reach(side: Side, bounded: Seq[Int]): ProbeTimeRange = {
+    val target = join.bucketed(side.other)
+    val bounds = join.bounds.tightest
+    ProbeTimeRange(
+      bounds.collect { case TimeBound(`target`, in, postpone) => bounded.indexOf(in) -> postpone },
+      bounds.collect { case TimeBound(out, `target`, postpone) => bounded.indexOf(out) -> postpone }
+    )
+  }
+
+  /**
+   * A fraction of the time span in state: the span that a row can match or, if that is longer, the
+   * retention of a row, plus the delay of the watermark. Rows leave memory one bucket at a time.
+   */
+  private def bucketWidth(side: Side, delay: BigInt): Long = {
+    val key = join.bucketed(side)
+    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
+    val joined = bounds.map(bound => BigInt(bound.postpone)).sum.abs
+    val stays = bounds.collect { case bound if bound.out == key => BigInt(bound.postpone) }.maxOption
+    BucketWidth.of(stays.foldLeft(joined)(_ max _) + delay)
   }
 
   override protected def makeOutline: OperatorOutline = {
-    val unknown = times.map(_ => Watermark.Undefined).toIndexedSeq
-    val spec = IntervalTaskSpec.of(this, unknown, unknown)
+    val spec = taskSpec
     OperatorOutline(
       ordinal,
-      IntervalJoin.Kind,
+      IntervalJoinKind.name,
       s"${join.joinType.name.replace('_', ' ')} interval join",
       columnsInWords,
       Side.both.map { side =>
@@ -161,8 +199,6 @@ final private[streamjoin] case class IntervalJoinExec(
 
   // EXPLAIN and progress.
 
-  override def nodeName: String = RecognizeIntervalJoin.NodeName
-
   override protected def sides: IndexedSeq[Side] = join.sides
 
   override protected def expressionsInWords: Seq[Expression] = leftKeys ++ rightKeys ++ conjuncts
@@ -170,10 +206,4 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def words: Seq[String] =
     new IntervalJoinExplain(join, times, names, watermarksInWords)
       .description(leftKeys, rightKeys, PredicateParts.all(conjuncts), numPartitions)
-}
-
-private[streamjoin] object IntervalJoinExec {
-
-  /** The name in the progress. EXPLAIN capitalizes it, like the names of Spark's operators. */
-  val OperatorName = "streamIntervalJoin"
 }

@@ -3,17 +3,36 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DirectShufflePartitionID, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
+import org.apache.spark.sql.Column
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.Side
+import org.apache.spark.sql.functions.{concat, lit, when}
 
 /** The interval join: recognised by [[RecognizeIntervalJoin]], planned here. */
 private[streamjoin] object IntervalJoinKind extends OperatorKind {
+  override val name: String = "interval_join"
+
+  override val nodeName: String = "StreamIntervalJoin"
+
+  override def metrics: Seq[(String, String)] = IntervalJoinMetric.all
+
+  override def boundsDistances: Boolean = true
+
+  override def whyLeft(input: InputOutline, matchedIn: Column): Column =
+    if (input.recordsMatches)
+      when(matchedIn.isNull, lit("it came out without a match, or with a first match in that batch."))
+        .otherwise(concat(lit("it had a match in batch "), matchedIn, lit(" or before, and expired.")))
+    else
+      lit(
+        "it expired, or came out with its match if it may have one only. Its pairs came out with the later row of each."
+      )
 
   override def recognizer: Recognizer = RecognizeIntervalJoin
 

@@ -5,9 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskMetrics}
-import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
-import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator}
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskInputs}
+import org.apache.spark.sql.streamjoin.state.MatchIterator
 
 import streamjoin.core.Side
 
@@ -31,13 +30,8 @@ import streamjoin.core.Side
  */
 final private[streamjoin] class IntervalJoinTask(
     spec: IntervalTaskSpec,
-    partition: Int,
-    left: Iterator[InternalRow],
-    right: Iterator[InternalRow],
-    state: JoinState,
-    metrics: TaskMetrics,
-    lateRows: Option[LateRowsWriter]
-) extends BufferingTask(spec, partition, state, metrics, lateRows) {
+    inputs: TaskInputs
+) extends BufferingTask(spec, inputs) {
   private val padded = metrics(JoinMetric.PaddedRows)
   private val evicted = metrics(IntervalJoinMetric.EvictedRows)
   private val removed = metrics("numRemovedStateRows")
@@ -54,8 +48,8 @@ final private[streamjoin] class IntervalJoinTask(
 
   /** The output of the batch. Once it is consumed, call [[finish]] and commit the state. */
   override def output: Iterator[InternalRow] =
-    timed(timeMs(Side.Left))(takeIn(Side.Left, left) ++ meet(Side.Left)) ++
-      timed(timeMs(Side.Right))(takeIn(Side.Right, right) ++ meet(Side.Right)) ++
+    timed(timeMs(Side.Left))(takeIn(Side.Left, inputs.rows.head) ++ pairs(Side.Left)) ++
+      timed(timeMs(Side.Right))(takeIn(Side.Right, inputs.rows(1)) ++ pairs(Side.Right)) ++
       timed(metrics(IntervalJoinMetric.EvictTimeMs), metrics("allRemovalsTimeMs"))(
         Side.both.iterator.flatMap(evict)
       )
@@ -106,7 +100,7 @@ final private[streamjoin] class IntervalJoinTask(
   }
 
   /** Joins the rows of this batch with the other side in state. */
-  private def meet(side: Side): Iterator[InternalRow] = new RowIterator {
+  private def pairs(side: Side): Iterator[InternalRow] = new RowIterator {
     private lazy val matches = state.matches(side, spec.sides(side).reach)
     private lazy val (left, right) =
       if (side == Side.Left) (matches.ownRow, matches.otherRow) else (matches.otherRow, matches.ownRow)

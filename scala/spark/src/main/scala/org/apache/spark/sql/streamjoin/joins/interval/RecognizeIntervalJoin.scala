@@ -17,8 +17,6 @@ import streamjoin.core.{Side, TimeBound, TimeBounds}
  */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
-  /** For EXPLAIN. */
-  val NodeName = "StreamIntervalJoin"
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case join: Join => StreamJoinType.isStreamJoin(join)
@@ -30,7 +28,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       case join: Join if isMine(join) =>
         val candidate = new Candidate(join, lineage)
         candidate.refusal.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
-          Recognition.Rejected(NodeName, _)
+          Recognition.Rejected(IntervalJoinKind.nodeName, _)
         )
       case _ => Recognition.NotApplicable
     }

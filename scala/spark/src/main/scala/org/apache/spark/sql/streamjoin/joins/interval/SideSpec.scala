@@ -19,10 +19,12 @@ final private[streamjoin] case class InputTime(column: Attribute, late: Long)
 /**
  * An event-time column in a time bound.
  *
+ * @param key
+ *   its watermark key
  * @param evictionLimit
  *   for a column by which a bound keeps rows, in microseconds: a row below it has expired
  */
-final private[streamjoin] case class BoundTime(column: Attribute, evictionLimit: Option[Long])
+final private[streamjoin] case class BoundTime(column: Attribute, key: Int, evictionLimit: Option[Long])
 
 /**
  * One side of the join, for the tasks: data, in the same form for both sides.
@@ -65,6 +67,9 @@ final private[streamjoin] case class SideSpec(
   private val boundColumns = bounds.map(_.column)
 
   val evictionLimits: Array[Long] = bounds.flatMap(_.evictionLimit).toArray
+
+  /** By the places in `evictionLimits`. */
+  val expiryKeys: Seq[Int] = bounds.filter(_.evictionLimit.isDefined).map(_.key)
 
   /**
    * Keys and times are fields of a stored row. Columns are stored as they are. Computed values are

@@ -2,8 +2,15 @@ package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
-import org.apache.spark.sql.streamjoin.operator.{BufferLimits, BufferingTask, StateSpec, TaskMetrics}
-import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
+import org.apache.spark.sql.streamjoin.laterows.LateRows
+import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
+import org.apache.spark.sql.streamjoin.operator.{
+  BufferLimits,
+  BufferingTask,
+  StateSpec,
+  TaskInputs,
+  TaskMetrics
+}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side
@@ -44,20 +51,24 @@ final private[order] case class OrderTaskSpec(
   override def layouts: Seq[RowLayout] = Seq(layout.rows)
 
   override def bucketWidths: Seq[Long] = Seq(layout.bucketWidth)
+
+  override def task(of: TaskInputs): BufferingTask = new OrderTask(this, of)
+
+  override def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit = {
+    metrics("numTotalStateRows") += state.rows(Side.Left)
+    report.add(Side.Left, state.rows(Side.Left), state.payload(Side.Left))
+    report.keeps(0, state.lowest(Side.Left, 0))
+  }
 }
 
 /** The work of one task in one batch: rows that are due pass through, the rest waits in state. */
 final private[order] class OrderTask(
     spec: OrderTaskSpec,
-    partition: Int,
-    rows: Iterator[InternalRow],
-    state: JoinState,
-    metrics: TaskMetrics,
-    lateRows: Option[LateRowsWriter]
-) extends BufferingTask(spec, partition, state, metrics, lateRows) {
+    inputs: TaskInputs
+) extends BufferingTask(spec, inputs) {
   private val field = spec.layout.field
 
-  override def output: Iterator[InternalRow] = counted(Side.Left, rows).filter(passes) ++ leaving
+  override def output: Iterator[InternalRow] = counted(Side.Left, inputs.rows.head).filter(passes) ++ leaving
 
   override def finish(): Unit = metrics("numRemovedStateRows") += expired.evicted
 

@@ -19,8 +19,6 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
  */
 private[streamjoin] object RecognizeOrder extends Recognizer {
 
-  /** For EXPLAIN. */
-  val NodeName = "StreamRowtimeOrder"
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case order: RowtimeOrder => order.isStreaming
@@ -74,7 +72,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
           "column" -> order.time.name,
           "mark" -> Wording.mark(if (inSql) "t" else "df", order.time.name, inSql)
         )
-        Recognition.Rejected(NodeName, error)
+        Recognition.Rejected(OrderKind.nodeName, error)
     }
 
   private def ordered(
@@ -84,7 +82,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       center: Option[OrderSpec.Center],
       lineage: WatermarkLineage
   ): Recognition = UndefinedWatermark.of(time, order.child) match {
-    case Some(where) => Recognition.Rejected(NodeName, where.refused("The order of its rows"))
+    case Some(where) => Recognition.Rejected(OrderKind.nodeName, where.refused("The order of its rows"))
     case None => Recognition.Found(found(order, ordinal, time, center, lineage))
   }
 

@@ -39,7 +39,7 @@ final private[streamjoin] case class StreamOrder(
 
   override def output: Seq[Attribute] = child.output
 
-  override def kind: String = StreamOrder.Kind
+  override def kind: String = OrderKind.name
 
   override def typeName: String = "ordered"
 
@@ -70,5 +70,4 @@ final private[streamjoin] case class StreamOrder(
 }
 
 private[streamjoin] object StreamOrder {
-  val Kind = "rowtime_order"
 }

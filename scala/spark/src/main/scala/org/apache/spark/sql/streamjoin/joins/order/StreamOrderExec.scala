@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -13,8 +11,7 @@ import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
-  RowCounts,
-  StatefulNodeExec,
+  OperatorKind, StatefulNodeExec,
   TimeRanges,
   WholeRow
 }
@@ -46,7 +43,7 @@ final private[streamjoin] case class StreamOrderExec(
 ) extends UnaryExecNode
     with StatefulNodeExec {
 
-  override def shortName: String = StreamOrderExec.OperatorName
+  override protected def kind: OperatorKind = OrderKind
 
   override def output: Seq[Attribute] = child.output
 
@@ -124,31 +121,14 @@ final private[streamjoin] case class StreamOrderExec(
 
   // Execution.
 
-  override protected def ownMetrics: Seq[(String, String)] = Nil
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val tasks = tasksOfBatch
-    val spec = OrderTaskSpec(
-      new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
-      emitted,
-      evictionLimits(binding.get.evictionValues).head,
-      BufferLimits.of(conf),
-      lateRows,
-      observed(Seq(Some(0)))
-    )
-    val hadoopConf = binding.get.hadoopConf
-    placed(child.execute()) { (partition, rows) =>
-      tasks.run(spec, partition, hadoopConf.value.value)(
-        new OrderTask(spec, partition, rows, _, tasks.taskMetrics, _)
-      )
-    }
-  }
-
-  override protected def rowCounts: RowCounts = (state, report, metrics) => {
-    metrics("numTotalStateRows") += state.rows(Side.Left)
-    report.add(Side.Left, state.rows(Side.Left), state.payload(Side.Left))
-    report.keeps(0, state.lowest(Side.Left, 0))
-  }
+  override protected def taskSpec: OrderTaskSpec = OrderTaskSpec(
+    new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
+    emitted,
+    evictionLimits(binding.get.evictionValues).head,
+    BufferLimits.of(conf),
+    lateRows,
+    observed(Seq(Some(0)))
+  )
 
   override protected def makeOutline: OperatorOutline = {
     val layout = new OrderLayout(child.output, times.head, bucketWidth = 1L)
@@ -163,7 +143,7 @@ final private[streamjoin] case class StreamOrderExec(
       // A row at the watermark is due.
       Seq(KeepingLimit(0, key = 0, postpone = -1))
     )
-    OperatorOutline(ordinal, StreamOrder.Kind, s"order by $time", Seq(time), Seq(input))
+    OperatorOutline(ordinal, OrderKind.name, s"order by $time", Seq(time), Seq(input))
   }
 
   private def lateRows: Option[LateRows.Spec] =
@@ -180,14 +160,6 @@ final private[streamjoin] case class StreamOrderExec(
       s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
     }
 
-  override def nodeName: String = RecognizeOrder.NodeName
-
   override protected def words: Seq[String] =
     Seq(s"by ${times.head.name}", s"$numPartitions tasks, one state store each")
-}
-
-private[streamjoin] object StreamOrderExec {
-
-  /** The name in the progress of a query. */
-  val OperatorName = "streamRowtimeOrder"
 }

@@ -16,8 +16,6 @@ import org.apache.spark.sql.streamjoin.base.Wording
 /** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeRematch extends Recognizer {
 
-  /** The node's name in EXPLAIN. */
-  val NodeName = "StreamTableJoin"
 
   override def isMine(operator: LogicalPlan): Boolean = operator.isInstanceOf[TableRematch]
 
@@ -25,7 +23,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     operator match {
       case written: TableRematch =>
         try Recognition.Found(recognized(written, ordinal, lineage))
-        catch { case refusal: AnalysisException => Recognition.Rejected(NodeName, refusal) }
+        catch { case refusal: AnalysisException => Recognition.Rejected(RematchKind.nodeName, refusal) }
       case _ => Recognition.NotApplicable
     }
 

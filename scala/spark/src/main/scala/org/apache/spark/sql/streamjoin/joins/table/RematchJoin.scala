@@ -84,7 +84,7 @@ final private[streamjoin] case class RematchJoin(
 
   override def output: Seq[Attribute] = TableRematch.output(left, right, joinType)
 
-  override def kind: String = RematchJoin.Kind
+  override def kind: String = RematchKind.name
 
   override def typeName: String = s"${joinType.sql.toLowerCase} table"
 
@@ -111,5 +111,4 @@ final private[streamjoin] case class RematchJoin(
 }
 
 private[streamjoin] object RematchJoin {
-  val Kind = "rematch_join"
 }

@@ -1,28 +1,19 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
-import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
-import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.operator.{
-  BucketWidth,
-  BufferLimits,
-  JoinMetric,
-  RowCounts,
-  StatefulNodeExec
-}
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, JoinMetric, OperatorKind, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
-import streamjoin.core.{Side, Watermark}
+import streamjoin.core.Watermark
 
 /**
  * Outer join of a stream with a table, in which an unmatched row may still find a match later.
@@ -60,7 +51,7 @@ final private[streamjoin] case class RematchJoinExec(
 ) extends BinaryExecNode
     with StatefulNodeExec {
 
-  override def shortName: String = RematchJoinExec.OperatorName
+  override protected def kind: OperatorKind = RematchKind
 
   override def producedAttributes: AttributeSet = outputSet
 
@@ -95,42 +86,17 @@ final private[streamjoin] case class RematchJoinExec(
 
   // Execution.
 
-  override protected def ownMetrics: Seq[(String, String)] = RematchMetric.all
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val tasks = tasksOfBatch
-    val rows = left.output
-    val spec = taskSpec(evictionLimits(binding.get.evictionValues).head)
-    val lookUps = lookUp.access.spec(rows, IndexSettings.of(conf))
-    val figures = lookUp.access.figures
-    val results = LookUpResults(rows, lookUp.access, lookUp.condition, lookUp.values, lookUp.padded)
-    val hadoopConf = binding.get.hadoopConf
-    zipped(left.execute(), right.execute()) { (partition, stream, changed) =>
-      val task = LookUpTask.begin(lookUps, hadoopConf.value.value, figures)
-      tasks.run(spec, partition, hadoopConf.value.value) { (state, _) =>
-        new RematchTask(
-          spec,
-          partition,
-          stream,
-          changed,
-          task,
-          results.inTask(task),
-          state,
-          tasks.taskMetrics
-        )
-      }
-    }
-  }
-
-  /** @param leaving rows with a lower time expire after the batch, in microseconds */
-  private def taskSpec(leaving: Long): RematchTaskSpec = {
+  override protected def taskSpec: RematchTaskSpec = {
     val rows = left.output
     RematchTaskSpec(
       rows.map(_.dataType),
       keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
       rows.indexWhere(_.exprId == times.head.exprId),
       BucketWidth.of(BucketWidth.delay(left) + plan.rematch),
-      leaving,
+      evictionLimits(binding.get.evictionValues).head,
+      lookUp.access.spec(rows, IndexSettings.of(conf)),
+      lookUp.access.figures,
+      LookUpResults(rows ++ lookUp.access.found, rows, lookUp.condition, lookUp.values, lookUp.padded),
       BufferLimits.of(conf)
     )
   }
@@ -141,24 +107,17 @@ final private[streamjoin] case class RematchJoinExec(
       "rows without a match",
       DataTypeUtils.fromAttributes(left.output),
       left.output.size,
-      taskSpec(Watermark.Undefined).layouts.head,
+      taskSpec.layouts.head,
       timeColumns = Seq(0),
       Seq(KeepingLimit(0, key = 0, plan.rematch))
     )
     OperatorOutline(
       ordinal,
-      RematchJoin.Kind,
+      RematchKind.name,
       s"outer join with the table ${plan.table}",
       Seq(times.head.name),
       Seq(input)
     )
-  }
-
-  override protected def rowCounts: RowCounts = (state, report, metrics) => {
-    metrics("numTotalStateRows") += state.rows
-    metrics(JoinMetric.PayloadBytes) += state.size.payload
-    report.add(Side.Left, state.rows, state.payload(Side.Left))
-    report.keeps(0, state.lowest(Side.Left, 0))
   }
 
   // EXPLAIN and progress.
@@ -168,8 +127,6 @@ final private[streamjoin] case class RematchJoinExec(
       s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
     } :+ (RematchMetric.TableVersion -> lookUp.access.at.version)
 
-  override def nodeName: String = RecognizeRematch.NodeName
-
   override protected def words: Seq[String] = Seq(
     lookUp.words,
     s"keeps rows without a match by ${times.head.name} for ${DurationText.of(plan.rematch)}",
@@ -177,11 +134,6 @@ final private[streamjoin] case class RematchJoinExec(
   )
 }
 
-private[streamjoin] object RematchJoinExec {
-
-  /** The operator's name in the query progress. */
-  val OperatorName = "streamTableJoin"
-}
 
 /** Metrics of the join in the query progress, in addition to those of its state. */
 private[table] object RematchMetric {

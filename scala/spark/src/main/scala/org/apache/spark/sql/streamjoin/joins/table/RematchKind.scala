@@ -4,6 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.Column
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
@@ -11,11 +12,23 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAcc
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Snapshot}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, PlannedBatch}
+import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.functions.lit
 
 /** The join that buffers unmatched rows: recognised by [[RecognizeRematch]], planned here. */
 private[streamjoin] object RematchKind extends OperatorKind {
+  override val name: String = "rematch_join"
+
+  override val nodeName: String = "StreamTableJoin"
+
+  override def metrics: Seq[(String, String)] = RematchMetric.all
+
+  override def looksUp: Boolean = true
+
+  override def whyLeft(input: InputOutline, matchedIn: Column): Column =
+    lit("it came out with its match, or expired.")
 
   override def recognizer: Recognizer = RecognizeRematch
 

@@ -4,16 +4,19 @@ import scala.annotation.tailrec
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.arrangement.lookup.LookUpTask
+import org.apache.spark.sql.streamjoin.arrangement.lookup.{LookUpSpec, LookUpTask}
+import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
   JoinMetric,
   RowIterator,
   StateSpec,
+  TaskInputs,
   TaskMetrics
 }
 import org.apache.spark.sql.streamjoin.laterows.LateRows
+import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 
@@ -39,6 +42,9 @@ final private[table] case class RematchTaskSpec(
     time: Int,
     bucketWidth: Long,
     leaving: Long,
+    lookUps: LookUpSpec,
+    figures: ReaderFigures,
+    results: LookUpResults,
     limits: BufferLimits
 ) extends StateSpec {
 
@@ -57,6 +63,16 @@ final private[table] case class RematchTaskSpec(
 
   /** Its rows are late for nothing: each is looked up when it comes. */
   override def observed: Option[Seq[Option[Long]]] = None
+
+  override def task(of: TaskInputs): BufferingTask =
+    new RematchTask(this, of, LookUpTask.begin(lookUps, of.hadoopConf, figures))
+
+  override def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit = {
+    metrics("numTotalStateRows") += state.rows
+    metrics(JoinMetric.PayloadBytes) += state.size.payload
+    report.add(Side.Left, state.rows, state.payload(Side.Left))
+    report.keeps(0, state.lowest(Side.Left, 0))
+  }
 }
 
 /**
@@ -69,19 +85,16 @@ final private[table] case class RematchTaskSpec(
  */
 final private[table] class RematchTask(
     spec: RematchTaskSpec,
-    partition: Int,
-    rows: Iterator[InternalRow],
-    changedKeys: Iterator[InternalRow],
-    lookUps: LookUpTask,
-    results: LookUpResults.InTask,
-    state: JoinState,
-    metrics: TaskMetrics
-) extends BufferingTask(spec, partition, state, metrics, lateRows = None) {
+    inputs: TaskInputs,
+    lookUps: LookUpTask
+) extends BufferingTask(spec, inputs) {
+  private val results = spec.results.inTask(lookUps)
   private val padded = metrics(JoinMetric.PaddedRows)
   private val removed = metrics("numRemovedStateRows")
   private val rematchedRows = metrics(RematchMetric.RematchedRows)
 
-  override def output: Iterator[InternalRow] = rematched ++ counted(Side.Left, rows).flatMap(takeIn)
+  override def output: Iterator[InternalRow] =
+    rematched ++ counted(Side.Left, inputs.rows.head).flatMap(takeIn)
 
   override def finish(): Unit = {
     val expired = state.expired(Side.Left, Array(spec.leaving), unmatched = false)
@@ -125,7 +138,7 @@ final private[table] class RematchTask(
     val time = new GenericInternalRow(Array[Any](0L))
     val both = new JoinedRow
     val withTime = UnsafeProjection.create(spec.changedTypes.toArray)
-    changedKeys.map(key => withTime(both(key, time)))
+    inputs.rows(1).map(key => withTime(both(key, time)))
   }
 
   private def takeIn(row: InternalRow): Iterator[InternalRow] = {

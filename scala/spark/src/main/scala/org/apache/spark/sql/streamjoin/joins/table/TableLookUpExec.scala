@@ -41,7 +41,7 @@ final private[streamjoin] case class TableLookUpExec(
   override protected def outputExpressions: Seq[NamedExpression] = values
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
-    val results = LookUpResults(child.output, access, condition, values, padded)
+    val results = LookUpResults(child.output ++ access.found, child.output, condition, values, padded)
     val (lookedUp, withMatch, withNulls) = (figures.lookedUp, figures.matched, figures.padded)
     (task, rows) => {
       val resultsOf = results.inTask(task)
@@ -94,20 +94,17 @@ final private[table] case class LookUpResults(
 
 private[table] object LookUpResults {
   def apply(
+      found: Seq[Attribute],
       input: Seq[Attribute],
-      access: IndexAccess,
       condition: Option[Expression],
       values: Seq[NamedExpression],
       padded: Option[Seq[Expression]]
-  ): LookUpResults = {
-    val found = input ++ access.found
-    LookUpResults(
-      FilterProject(condition, found, found),
-      input.size,
-      FilterProject(None, values, found),
-      padded.map(FilterProject(None, _, input))
-    )
-  }
+  ): LookUpResults = LookUpResults(
+    FilterProject(condition, found, found),
+    input.size,
+    FilterProject(None, values, found),
+    padded.map(FilterProject(None, _, input))
+  )
 
   /** A row is valid until the next one is read. */
   final class InTask(results: LookUpResults, task: LookUpTask) {

@@ -27,8 +27,6 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 /** Turns a [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it and says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
-  /** The node's name in EXPLAIN. */
-  val NodeName = "StreamTemporalJoin"
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case found: StreamAsOfJoin => found.children.forall(_.isStreaming)
@@ -43,7 +41,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
           left <- watermark(found.leftTime, found.left, found, lineage)
           right <- watermark(found.rightTime, found.right, found, lineage)
         } yield joined(found, ordinal, IndexedSeq(left, right), lineage))
-          .fold(Recognition.Rejected(NodeName, _), Recognition.Found(_))
+          .fold(Recognition.Rejected(TemporalKind.nodeName, _), Recognition.Found(_))
       case _ => Recognition.NotApplicable
     }
 

@@ -51,7 +51,7 @@ final private[streamjoin] case class TemporalJoin(
 
   override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
-  override def kind: String = TemporalJoin.Kind
+  override def kind: String = TemporalKind.name
 
   override def typeName: String = s"${plan.joinType} temporal"
 
@@ -98,7 +98,6 @@ final private[streamjoin] case class TemporalJoin(
 }
 
 private[streamjoin] object TemporalJoin {
-  val Kind = "temporal_join"
 
   /** Property of its description: the columns of the right input. */
   val RightColumns = "right_columns"

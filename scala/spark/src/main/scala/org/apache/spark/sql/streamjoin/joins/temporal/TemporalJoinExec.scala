@@ -2,24 +2,21 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import java.util.concurrent.TimeUnit
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, UnreadMessages}
-import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.observe.collect.ObservedRows
 import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
   JoinMetric,
-  RowCounts,
-  TimeRanges,
+  OperatorKind, TimeRanges,
   TwoStreamsExec
 }
-import org.apache.spark.sql.streamjoin.observe.collect.ObservedRows
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -59,7 +56,7 @@ final private[streamjoin] case class TemporalJoinExec(
     right: SparkPlan
 ) extends TwoStreamsExec {
 
-  override def shortName: String = TemporalJoinExec.OperatorName
+  override protected def kind: OperatorKind = TemporalKind
 
   override lazy val output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
@@ -110,20 +107,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def shown(side: Side): Seq[Attribute] = input(side).output.filter(TemporalJoin.isShown)
 
-  override protected def ownMetrics: Seq[(String, String)] = TemporalMetric.all
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val tasks = tasksOfBatch
-    val spec = taskSpec
-    val hadoopConf = binding.get.hadoopConf
-    zipped(left.execute(), right.execute()) { (partition, leftRows, rightRows) =>
-      tasks.run(spec, partition, hadoopConf.value.value)(
-        new TemporalTask(spec, partition, leftRows, rightRows, _, tasks.taskMetrics, _)
-      )
-    }
-  }
-
-  private def taskSpec: TemporalTaskSpec = {
+  override protected def taskSpec: TemporalTaskSpec = {
     val limits = evictionLimits(binding.get.evictionValues)
     def inputSpec(side: Side, keys: Seq[Attribute], lateBelow: Long): InputSpec = {
       val rows = input(side)
@@ -169,20 +153,6 @@ final private[streamjoin] case class TemporalJoinExec(
       .map(count => s"${names.name(Side.Right)}: ${UnreadMessages.ofVersions(count)}")
   }
 
-  /** The version of a key in the table counts as a row of the right input. */
-  override protected def rowCounts: RowCounts = (state, report, metrics) => {
-    metrics(TemporalMetric.Keys) += state.keys
-    metrics(TemporalMetric.DeletedKeys) += state.deletedKeys
-    metrics(JoinMetric.PayloadBytes) += state.size.payload
-    Side.both.foreach { side =>
-      val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
-      metrics("numTotalStateRows") += rows
-      metrics(JoinMetric.rowsInState(side)) += rows
-      report.add(side, rows, state.payload(side))
-      report.keeps(side.index, state.lowest(side, 0))
-    }
-  }
-
   override protected def makeOutline: OperatorOutline = {
     import KeepingLimit.Reached
     val spec = taskSpec
@@ -194,7 +164,7 @@ final private[streamjoin] case class TemporalJoinExec(
     }
     OperatorOutline(
       ordinal,
-      TemporalJoin.Kind,
+      TemporalKind.name,
       s"${plan.joinType.replace('_', ' ')} temporal join",
       columnsInWords,
       Side.both.map { side =>
@@ -214,8 +184,6 @@ final private[streamjoin] case class TemporalJoinExec(
   }
 
   // EXPLAIN and progress.
-
-  override def nodeName: String = RecognizeTemporalJoin.NodeName
 
   override protected def sides: IndexedSeq[Side] = Side.both.toIndexedSeq
 
@@ -242,11 +210,6 @@ final private[streamjoin] case class TemporalJoinExec(
   }
 }
 
-private[streamjoin] object TemporalJoinExec {
-
-  /** The operator's name in the query progress. */
-  val OperatorName = "streamTemporalJoin"
-}
 
 /** Metrics of a temporal join in the query progress, in addition to those of its state. */
 private[temporal] object TemporalMetric {

@@ -1,13 +1,28 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.Column
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
+import org.apache.spark.sql.functions.lit
+
+import streamjoin.core.Side
 
 /** The temporal join: recognised by [[RecognizeTemporalJoin]], planned here. */
 private[streamjoin] object TemporalKind extends OperatorKind {
+  override val name: String = "temporal_join"
+
+  override val nodeName: String = "StreamTemporalJoin"
+
+  override def metrics: Seq[(String, String)] = TemporalMetric.all
+
+  override def whyLeft(input: InputOutline, matchedIn: Column): Column = lit(
+    if (input.side.contains(Side.Left.name)) "it came out, with its match or without."
+    else "no row to come can join it, or it has become the newest of its key."
+  )
 
   override def recognizer: Recognizer = RecognizeTemporalJoin
 

@@ -2,9 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskMetrics}
-import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
-import org.apache.spark.sql.streamjoin.state.JoinState
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskInputs}
 
 import streamjoin.core.{Operation, Side}
 
@@ -20,15 +18,10 @@ import streamjoin.core.{Operation, Side}
  */
 final private[temporal] class TemporalTask(
     spec: TemporalTaskSpec,
-    partition: Int,
-    leftInput: Iterator[InternalRow],
-    rightInput: Iterator[InternalRow],
-    state: JoinState,
-    metrics: TaskMetrics,
-    lateRows: Option[LateRowsWriter]
-) extends BufferingTask(spec, partition, state, metrics, lateRows) {
-  private val leftRows = counted(Side.Left, leftInput)
-  private val rightRows = counted(Side.Right, rightInput)
+    inputs: TaskInputs
+) extends BufferingTask(spec, inputs) {
+  private val leftRows = counted(Side.Left, inputs.rows.head)
+  private val rightRows = counted(Side.Right, inputs.rows(1))
   private val joinedRows = metrics(JoinMetric.JoinedRows)
   private val paddedRows = metrics(JoinMetric.PaddedRows)
   private val evicted = metrics("numRemovedStateRows")
@@ -124,7 +117,7 @@ final private[temporal] class TemporalTask(
     else if (spec.primaryKey.exists(row.isNullAt)) {
       // It says nothing of any row of the table.
       ignored += 1
-      lateRows.foreach(_.addUnknown(row, Side.Right))
+      inputs.lateRows.foreach(_.addUnknown(row, Side.Right))
     } else {
       val operation = operations.map(_.of(row))
       if (!hasKey(right, row)) ignored += 1

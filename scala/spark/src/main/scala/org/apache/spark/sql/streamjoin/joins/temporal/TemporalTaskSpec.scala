@@ -2,11 +2,19 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.operator.{BufferLimits, StateSpec}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
-import org.apache.spark.sql.streamjoin.state.RowLayout
+import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
+import org.apache.spark.sql.streamjoin.operator.{
+  BufferLimits,
+  BufferingTask,
+  JoinMetric,
+  StateSpec,
+  TaskInputs,
+  TaskMetrics
+}
+import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
-import streamjoin.core.AsOf
+import streamjoin.core.{AsOf, Side}
 
 /**
  * An input, as tasks need it.
@@ -90,6 +98,22 @@ final private[temporal] case class TemporalTaskSpec(
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
+
+  override def task(of: TaskInputs): BufferingTask = new TemporalTask(this, of)
+
+  /** The version of a key in the table counts as a row of the right input. */
+  override def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit = {
+    metrics(TemporalMetric.Keys) += state.keys
+    metrics(TemporalMetric.DeletedKeys) += state.deletedKeys
+    metrics(JoinMetric.PayloadBytes) += state.size.payload
+    Side.both.foreach { side =>
+      val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
+      metrics("numTotalStateRows") += rows
+      metrics(JoinMetric.rowsInState(side)) += rows
+      report.add(side, rows, state.payload(side))
+      report.keeps(side.index, state.lowest(side, 0))
+    }
+  }
 
   /** Orders versions of one key and time; the last one wins. */
   def laterOfOneTime: Ordering[InternalRow] = {

@@ -92,7 +92,7 @@ final case class VersionedInput(
       throw refused(
         givenTime,
         "it is a column of the table, and a delete has no new row to take it from",
-        TimeOfChange
+        Operations.TimeOfChange
       )
   }
 
@@ -113,11 +113,6 @@ final case class VersionedInput(
 
 object VersionedInput {
   private val Op = "op"
-
-  /** What to name as the time of a change. */
-  private[temporal] val TimeOfChange: String =
-    "Name the time of the change: of Debezium's envelope timestamp_millis(ts_ms) or " +
-      "timestamp_millis(source.ts_ms), of a flat log a column such as _commit_timestamp."
 
   /**
    * How the user is told what is wrong.

@@ -8,8 +8,9 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.observe.collect.{
   ObservedRows,
   RowObserver,
@@ -256,7 +257,7 @@ final private[streamjoin] class OperatorFigures(
 
   /** Of an interval join: the distances that its condition allows, in milliseconds. */
   lazy val allowed: Option[Allowed] = outline.inputs match {
-    case Seq(left, right) if outline.kind == "interval_join" =>
+    case Seq(left, right) if OperatorKinds.named(outline.kind).exists(_.boundsDistances) =>
       def postpone(of: InputOutline, other: InputOutline): Option[Long] = for {
         key <- other.timeColumns.headOption
         limit <- of.limits.find(limit => limit.time == 0 && limit.until.forall(_.key == key))

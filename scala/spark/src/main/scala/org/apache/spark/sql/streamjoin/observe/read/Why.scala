@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.observe.read
 import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.functions.{column => _, _}
 import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, JsonValues, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
@@ -166,21 +167,10 @@ final private[streamjoin] class Why(
     input <- now.heldBy(key)
   } yield input
 
-  private def leaving(operator: OperatorOutline, input: InputOutline): Column = operator.kind match {
-    case "interval_join" if input.recordsMatches =>
-      when(col("matched_in").isNull, lit("it came out without a match, or with a first match in that batch."))
-        .otherwise(
-          concat(lit("it had a match in batch "), col("matched_in"), lit(" or before, and expired."))
-        )
-    case "interval_join" =>
-      lit(
-        "it expired, or came out with its match if it may have one only. Its pairs came out with the later row of each."
-      )
-    case "rowtime_order" => lit("it came out.")
-    case "temporal_join" if input.side.contains("left") => lit("it came out, with its match or without.")
-    case "temporal_join" => lit("no row to come can join it, or it has become the newest of its key.")
-    case _ => lit("it came out with its match, or expired.")
-  }
+  private def leaving(operator: OperatorOutline, input: InputOutline): Column =
+    OperatorKinds
+      .named(operator.kind)
+      .fold(lit("it came out, or expired."))(_.whyLeft(input, col("matched_in")))
 
   private def late(operator: OperatorOutline, input: InputOutline): DataFrame =
     LateRowsOfQuery.kept(at.session, at.root) match {

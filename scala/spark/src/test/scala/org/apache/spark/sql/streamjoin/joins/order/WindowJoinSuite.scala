@@ -84,7 +84,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       job.feed(o("o-x", "23:00"), d("d-x", "23:00"))
       val operators = job.progress.stateOperators.map(op => op.operatorName -> op.numRowsTotal).toMap
       // Only the rows that came last are kept.
-      assert(operators == Map("streamIntervalJoin" -> 2, StreamOrderExec.OperatorName -> 0))
+      assert(operators == Map("streamIntervalJoin" -> 2, OrderKind.progressName -> 0))
     }
   }
 
