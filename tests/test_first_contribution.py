@@ -81,7 +81,7 @@ def test_a_patch_for_lines_that_are_gone_fails(tmp_path: Path) -> None:
     patches = CHANGES["A metric"]
     copy_of_the_sources(patches, tmp_path)
     changed = next(tmp_path.rglob("IntervalJoinTask.scala"))
-    changed.write_text(changed.read_text(encoding="utf-8").replace("reader.meeting(row)", "reader.met(row)"))
+    changed.write_text(changed.read_text(encoding="utf-8").replace("reader.toStoredRow(row)", "reader.stored(row)"))
     assert [apply(patch, tmp_path).returncode == 0 for patch in patches].count(False) == 1
 
 

@@ -91,6 +91,8 @@ def test_the_readme_from_its_first_to_its_last_command(wheel: Path, tmp_path: Pa
     script += "echo '=== end'\npython -m pip list --format=json\npython -m streamjoin jar\n"
     # The jobs write the figures of their joins there, if these run on streamjoin.
     (tmp_path / "conf").mkdir()
+    # `make wheel` builds for all lines. The wheel of this test may have the jar of one line only.
+    (tmp_path / "constraints.txt").write_text(f"pyspark == {LINE}.*\n")
     (tmp_path / "conf" / "spark-defaults.conf").write_text(f"spark.streamjoin.history {tmp_path}/history\n")
     environment = {
         "HOME": str(tmp_path),
@@ -100,6 +102,7 @@ def test_the_readme_from_its_first_to_its_last_command(wheel: Path, tmp_path: Pa
         "LENT": "" if LONG else str(Path(pyspark.__file__).parents[1]),
         "SPARK_CONF_DIR": str(tmp_path / "conf"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_CONSTRAINT": str(tmp_path / "constraints.txt"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     printed = run(["bash", "-c", f"cd ~\n{script}"], environment)

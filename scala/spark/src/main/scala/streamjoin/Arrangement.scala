@@ -144,7 +144,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
 final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: String) {
   private var keys = Seq.empty[Seq[String]]
   private var notSent = Arrangements.NotSent
-  private var opColumn, diffColumn, timeColumn, orderColumn, kept = Option.empty[String]
+  private var opColumn, diffColumn, timeColumn, orderColumn, ttlText = Option.empty[String]
 
   /**
    * Adds an index on the given key columns. For a changelog, the first index is the primary key.
@@ -176,7 +176,7 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
    * Sets how long rows are kept. A row whose [[time]] is longer ago is removed with the next batch,
    * as if it had been deleted. A restarted query may use another duration.
    */
-  def ttl(length: String): ArrangementWriter = set { kept = Some(length) }
+  def ttl(length: String): ArrangementWriter = set { ttlText = Some(length) }
 
   /** Sets how long rows are kept after their [[time]]. */
   def ttl(length: Duration): ArrangementWriter = ttl(Durations.text(length))
@@ -195,7 +195,7 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
   private[streamjoin] def toDF(): DataFrame =
-    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn, kept, notSent)
+    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn, ttlText, notSent)
 
   private def set(change: => Unit): ArrangementWriter = {
     change

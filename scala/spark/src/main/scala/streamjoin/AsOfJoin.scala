@@ -20,7 +20,7 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[AsOfJoin](left, right) {
   private var matched: Option[Closest] = None
   private var directed: Option[Closest] = None
-  private var farthest: Option[String] = None
+  private var toleranceText: Option[String] = None
   private var inOrder = true
 
   override private[streamjoin] def self: AsOfJoin = this
@@ -61,7 +61,7 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
 
   /** Sets the largest distance between the two times. Required if the join looks forward. */
   def tolerance(length: String): AsOfJoin = {
-    farthest = Some(length)
+    toleranceText = Some(length)
     this
   }
 
@@ -75,5 +75,5 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
   }
 
   override def toDF(): DataFrame =
-    TemporalJoins.asof(joined, (matched ++ directed).toSeq, farthest, inOrder)
+    TemporalJoins.asof(joined, (matched ++ directed).toSeq, toleranceText, inOrder)
 }

@@ -61,11 +61,11 @@ object StreamInputs {
  * back in time has no effect.
  */
 final class BoundedStream private[streamjoin] (df: DataFrame, time: String, isBound: String) {
-  private var late, partition = Option.empty[String]
+  private var lagText, partition = Option.empty[String]
 
   /** Sets how late a row may be. Leave it out if the column already has a watermark. */
   def lag(lag: String): BoundedStream = {
-    late = Some(lag)
+    lagText = Some(lag)
     this
   }
 
@@ -81,6 +81,6 @@ final class BoundedStream private[streamjoin] (df: DataFrame, time: String, isBo
     this
   }
 
-  /** Returns the rows of data, without the bounds. */
-  def toDF(): DataFrame = Inputs.withBounds(df, time, isBound, late, partition)
+  /** The rows of data. */
+  def toDF(): DataFrame = Inputs.withBounds(df, time, isBound, lagText, partition)
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.streamjoin.StreamJoinExtensions
 import org.apache.spark.sql.streamjoin.base.{BuiltJar, TextArgument}
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
-import org.apache.spark.sql.streamjoin.observe.read.LateRowsOfQuery
+import org.apache.spark.sql.streamjoin.observe.read.QueryLateRows
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
@@ -73,14 +73,14 @@ object StreamJoin {
    *   if the query does not keep them
    */
   def lateRows(query: StreamingQuery): DataFrame =
-    LateRowsOfQuery.of(query.sparkSession, query, streaming = false)
+    QueryLateRows.of(query.sparkSession, query, streaming = false)
 
   /**
    * Returns the rows that the joins of a query drop as late, as a stream that continues while the
    * query drops rows.
    */
   def lateRowsStream(query: StreamingQuery): DataFrame =
-    LateRowsOfQuery.of(query.sparkSession, query, streaming = true)
+    QueryLateRows.of(query.sparkSession, query, streaming = true)
 
   /**
    * Returns what the joins of a running query keep, which input holds the others back, and hints

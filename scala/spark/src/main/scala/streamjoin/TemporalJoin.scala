@@ -24,7 +24,7 @@ import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, VersionedI
 final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: VersionedStream)
     extends JoinBuilder[TemporalJoin](stream, versions.changes) {
   private var time: Option[String] = None
-  private var past: Option[String] = None
+  private var historyText: Option[String] = None
   private var inOrder = true
 
   override private[streamjoin] def self: TemporalJoin = this
@@ -41,7 +41,7 @@ final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: Versi
    * lags by as much.
    */
   def history(length: String): TemporalJoin = {
-    past = Some(length)
+    historyText = Some(length)
     this
   }
 
@@ -54,7 +54,7 @@ final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: Versi
     this
   }
 
-  override def toDF(): DataFrame = TemporalJoins.temporal(joined, versions.input, time, past, inOrder)
+  override def toDF(): DataFrame = TemporalJoins.temporal(joined, versions.input, time, historyText, inOrder)
 }
 
 /**

@@ -81,7 +81,7 @@ final private[streamjoin] class BatchBinding(
 ) extends Logging {
   import BatchBinding._
 
-  lazy val lateValues: WatermarkValues = late.judging(sparkLate)
+  lazy val lateValues: WatermarkValues = late.forLateness(sparkLate)
 
   /** The watermarks by which the batch before evicted. What they released has been emitted. */
   lazy val emittedValues: WatermarkValues = late.values(sparkLate)
@@ -189,7 +189,7 @@ final private[streamjoin] class BatchBinding(
   /** Adds what the rows in state say about the order of the operators above them. */
   private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
     lazy val next = watermarks.values(sparkEviction)
-    lazy val judging = eviction.judging(sparkEviction)
+    lazy val judging = eviction.forLateness(sparkEviction)
     val orders =
       operators(execution).flatMap(exec => exec.earliestToCome(next, judging).map(exec.ordinal -> _))
     val waiting = operators(execution).flatMap(exec => exec.waitingFrom.map(exec.ordinal -> _))

@@ -43,10 +43,10 @@ final private[streamjoin] class Buffer(
   private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
   /** The batch had too many rows to collect them all before building segments. */
-  private var inSeveralGoes = false
+  private var flushedEarly = false
 
   /** Bucket and number of segments that the batch began with and that have left. */
-  private val goneSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
+  private val droppedSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
 
   /** Rows with an expiry time below these have been evicted. */
   private[state] var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
@@ -55,7 +55,7 @@ final private[streamjoin] class Buffer(
 
   /** Marks all segments as those of the version that the next batch begins with. */
   private[state] def begin(): Unit = {
-    goneSinceBase.clear()
+    droppedSinceBase.clear()
     segments.foreach { segment =>
       segment.isOfBase = isDurable
       segment.hasChanged = false
@@ -71,7 +71,7 @@ final private[streamjoin] class Buffer(
     segments.filter(segment => !segment.isOfBase || segment.hasChanged).toSeq.foreach(takeOut)
     endBatch()
     evicted(below)
-    goneSinceBase.toSeq
+    droppedSinceBase.toSeq
   }
 
   // Contents.
@@ -108,7 +108,7 @@ final private[streamjoin] class Buffer(
   private[state] def append(row: UnsafeRow): Unit = {
     if (arrivals.exceeds(Buffer.MostArrivals, row)) {
       arrive()
-      inSeveralGoes = true
+      flushedEarly = true
     }
     batchLevel.add(arrivals.append(row))
   }
@@ -136,7 +136,7 @@ final private[streamjoin] class Buffer(
   }
 
   private def takeOut(segment: Segment): Unit = {
-    if (segment.isOfBase) goneSinceBase += (segment.bucket -> segment.number)
+    if (segment.isOfBase) droppedSinceBase += (segment.bucket -> segment.number)
     if (segment.isFresh) freshSegments -= segment
     segment.discard()
     val bucket = buckets.get(segment.bucket)
@@ -191,7 +191,7 @@ final private[streamjoin] class Buffer(
     settle()
     // First, so that none of them counts as a neighbour: another attempt may have dropped it whole.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
-    if (inSeveralGoes) arriveAtOnce(store, shrink)
+    if (flushedEarly) arriveAtOnce(store, shrink)
     val compaction = new Compaction(this, buckets, store)
     freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(compaction.mergeAlike)
     compaction.widenSmall()
@@ -213,7 +213,7 @@ final private[streamjoin] class Buffer(
 
   private def endBatch(): Unit = {
     freshSegments.clear()
-    inSeveralGoes = false
+    flushedEarly = false
     batchLevel.clear()
   }
 

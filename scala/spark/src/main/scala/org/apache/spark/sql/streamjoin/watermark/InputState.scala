@@ -33,7 +33,7 @@ final private[streamjoin] case class InputState(
   def slowest: Option[Long] = partitions.values.map(_.millis).minOption
 
   /** The lowest watermark of the partitions that are not idle. */
-  def slowestSpeaking: Option[Long] = partitions.values.filter(_.since.isEmpty).map(_.millis).minOption
+  def slowestActive: Option[Long] = partitions.values.filter(_.since.isEmpty).map(_.millis).minOption
 
   /**
    * The state for a query in which another column may tell the partitions apart: those of before

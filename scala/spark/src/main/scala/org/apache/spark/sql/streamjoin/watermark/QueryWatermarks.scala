@@ -44,7 +44,7 @@ final private[streamjoin] case class QueryWatermarks(
   def values(spark: Long): WatermarkValues = values(forEviction, spark)
 
   /** For late rows, in microseconds: each input is judged by its own watermark. */
-  def judging(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
+  def forLateness(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
 
   /** Updates the bounds of operators that emit in time order; they never go back. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
@@ -142,7 +142,7 @@ final private[streamjoin] case class QueryWatermarks(
         name -> partition.copy(since = last(partition.since, Some(name)))
       }
     )
-    now.copy(carried = (now.carried ++ now.slowestSpeaking).maxOption)
+    now.copy(carried = (now.carried ++ now.slowestActive).maxOption)
   }
 
   /**

@@ -158,7 +158,7 @@ final private[streamjoin] class KeyIndex(
     Murmur3_x86_32.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 0)
 
   /** How far removals have gone along chains, beyond what is usual. */
-  private[index] def longWays: Long = shared(steps)
+  private[index] def extraChainSteps: Long = shared(steps)
 
   /** Cancels copies against an entry, or merges them with it; returns the copies that are left. */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * The other parser goes first, so what it accepts keeps its meaning; ours reads only what it
  * rejects.
  */
-final private[streamjoin] class StreamJoinParser(protected val other: ParserInterface) extends ParserOfLine {
+final private[streamjoin] class StreamJoinParser(protected val other: ParserInterface) extends ForwardingParser {
 
   override def parsePlan(sqlText: String): LogicalPlan =
     orOurs(sqlText, None)(other.parsePlan(sqlText))(_.parsePlan(_))

@@ -39,7 +39,7 @@ object DeltaJoins {
       options: Map[String, String]
   ): DataFrame = {
     val condition = on.getOrElse {
-      throw DeltaJoinOf.refused(
+      throw DeltaJoinBuilder.refused(
         "it has no condition",
         "Write an equality for the columns of a key of each input."
       )
@@ -86,7 +86,7 @@ object DeltaJoins {
   }
 
   private def checkNumber(inputs: Int): Unit = if (inputs < 2)
-    throw DeltaJoinOf.refused(
+    throw DeltaJoinBuilder.refused(
       "there are not two inputs",
       "Give the arrangements by the names that the condition uses."
     )
@@ -121,7 +121,7 @@ object DeltaJoins {
 
   /** The numbers of the inputs whose unmatched rows are in the result too. */
   private def outerInputs(joinType: JoinType): Set[Int] = DeltaJoin.outer(joinType).getOrElse {
-    throw DeltaJoinOf.refused(
+    throw DeltaJoinBuilder.refused(
       s"${joinType.sql} is no join of two tables",
       "Write an inner, left, right or full join, and a filter in an outer query."
     )
@@ -137,13 +137,13 @@ object DeltaJoins {
     // In an unmatched row its columns are null, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
       side.computed.find(!_.child.isInstanceOf[Attribute]).foreach { column =>
-        throw DeltaJoinOf.refused(
+        throw DeltaJoinBuilder.refused(
           s"the column ${column.name} is computed before an outer join",
           "Compute it in an outer query, from the result of the join."
         )
       }
     def inStreams(expression: Expression): Expression = left.inStream(right.inStream(expression))
-    DeltaJoinOf(
+    DeltaJoinBuilder(
       select.map {
         case alias: Alias => Alias(inStreams(alias.child), alias.name)()
         case column => Alias(inStreams(column), column.name)()
@@ -178,14 +178,14 @@ object DeltaJoins {
       case Project(list, Filter(condition, join: Join)) =>
         val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
         if (relations.size != names.size || !relations.forall(isChanges))
-          throw DeltaJoinOf.refused(
+          throw DeltaJoinBuilder.refused(
             "an input is not the changes of an arrangement",
             "Call sj.delta_join for it."
           )
         val columns = relations.foldLeft(list)(withoutHidden)
-        DeltaJoinOf(columns, PredicateParts.conjuncts(condition), names.zip(relations), outer)
+        DeltaJoinBuilder(columns, PredicateParts.conjuncts(condition), names.zip(relations), outer)
       case other =>
-        throw DeltaJoinOf.refused(
+        throw DeltaJoinBuilder.refused(
           s"it is not a plain condition and columns: ${other.nodeName}",
           "Aggregate or window its result instead."
         )
@@ -220,7 +220,7 @@ private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
     case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
       if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
-        throw DeltaJoinOf.refused(
+        throw DeltaJoinBuilder.refused(
           s"version, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",
           "Leave them out: the join of two tables has all their changes, each once."
         )

@@ -79,7 +79,7 @@ final private[streamjoin] class IntervalJoinTask(
         if (lateAt >= 0) {
           if (counts(side)) dropLate(side, row, lateAt, spec.sides(side).times(lateAt).late)
         } else {
-          val stored = reader.meeting(row)
+          val stored = reader.toStoredRow(row)
           if (stored != null) keep(side, stored)
           else {
             if (observer != null && counts(side) && reader.hasNullKey(row)) observer.hasNullKey(side)

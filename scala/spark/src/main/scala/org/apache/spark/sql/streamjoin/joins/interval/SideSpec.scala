@@ -148,7 +148,7 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   def hasNullKey(row: InternalRow): Boolean = keys.exists(_.eval(row) == null)
 
   /** The row as it is stored, overwritten by the next call; null if it cannot have a match. */
-  def meeting(row: InternalRow): UnsafeRow =
+  def toStoredRow(row: InternalRow): UnsafeRow =
     if (only.isDefined && !only.get.eval(row)) null
     else {
       val stored = if (projection.isDefined) projection.get(row) else row.asInstanceOf[UnsafeRow]

@@ -97,7 +97,7 @@ final private[streamjoin] case class StreamOrderExec(
       batch <- binding
       next = batch.next
       earliest <- plan.center.flatMap(
-        _.earliest(next.values(sparkWatermarkMs), next.judging(sparkWatermarkMs), keptByJoin)
+        _.earliest(next.values(sparkWatermarkMs), next.forLateness(sparkWatermarkMs), keptByJoin)
       )
       lowest <- lowestKept(0)
     } yield lowest <= earliest).getOrElse(false)

@@ -57,7 +57,7 @@ final private[streamjoin] class RowObserver(
    */
   def asksForMatch: Boolean = {
     matches += 1
-    matches <= First || (matches & (OfMatches - 1)) == 0
+    matches <= ExactRows || (matches & (OfMatches - 1)) == 0
   }
 
   /**
@@ -67,7 +67,7 @@ final private[streamjoin] class RowObserver(
    *   time of the left row
    */
   def matched(left: Long, right: Long): Unit =
-    distances.add(right - left, if (matches <= First) 1 else OfMatches)
+    distances.add(right - left, if (matches <= ExactRows) 1 else OfMatches)
 
   def report: Observed = Observed(
     lateness.toIndexedSeq,
@@ -82,7 +82,7 @@ final private[streamjoin] class RowObserver(
 private[streamjoin] object RowObserver {
 
   /** Of the first rows, each counts. */
-  final private val First = 256L
+  final private val ExactRows = 256L
 
   /** Of further matches, one of so many: a power of two. */
   final private val OfMatches = 64L
@@ -94,10 +94,10 @@ private[streamjoin] object RowObserver {
   private val Share = 0.05
 
   /** Of further rows, a key was among fewer by chance. */
-  private val Seen = 4L
+  private val MinSampleHits = 4L
 
   /** Fewer rows say nothing about their keys. */
-  private val Enough = 100L
+  private val MinRows = 100L
 
   /** Of each task. */
   private val Keys = 3
@@ -143,22 +143,22 @@ private[streamjoin] object RowObserver {
 
     def add(row: UnsafeRow): Unit = {
       rows += 1
-      if (rows <= First) add(row, 1)
+      if (rows <= ExactRows) add(row, 1)
       else if ((rows & (OfRows - 1)) == 0) add(row, OfRows)
     }
 
     private def add(row: UnsafeRow, weight: Long): Unit = {
       val hash = layout.hash(row.getBaseObject, row.getBaseOffset).toLong
       sketch.update(hash, weight)
-      if (rows >= Enough && sketch.getLowerBound(hash) > hot && !texts.contains(hash))
+      if (rows >= MinRows && sketch.getLowerBound(hash) > hot && !texts.contains(hash))
         texts(hash) = layout.keyText(row)
     }
 
     /** A key with more rows is hot. One or two rows that happen to be counted do not make it so. */
-    private def hot: Long = math.max((rows * Share).toLong, if (rows > First) Seen * OfRows else 0L)
+    private def hot: Long = math.max((rows * Share).toLong, if (rows > ExactRows) MinSampleHits * OfRows else 0L)
 
     def hottest: Seq[HotKey] =
-      if (rows < Enough) Nil
+      if (rows < MinRows) Nil
       else
         sketch
           .getFrequentItems(hot, ErrorType.NO_FALSE_POSITIVES)

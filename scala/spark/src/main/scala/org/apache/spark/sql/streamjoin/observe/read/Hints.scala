@@ -45,7 +45,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     val inFiles = of.phases.collect { case ("commit" | "load", millis) => millis }.sum
     Option.when(
       query.recent.size > WarmUp && of.reports.size > query.cores &&
-        total / of.reports.size >= Worth && inFiles * 2 > total
+        total / of.reports.size >= MinTaskMillis && inFiles * 2 > total
     ) {
       s"$inFiles of $total ms of the tasks went into the files of their state stores: with ${of.reports.size} stores " +
         s"on ${query.cores} cores each has little to do. Fewer partitions for a new query " +
@@ -57,7 +57,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private def skewed(of: OperatorFigures): Option[String] = for {
     (task, most) <- of.reports.toSeq.maxByOption(_._2.rows.sum)
     all = of.sum(_.rows.sum)
-    if all >= Many && most.rows.sum * 2 > all && most.rows.sum * of.reports.size > all * Skewed
+    if all >= MinRows && most.rows.sum * 2 > all && most.rows.sum * of.reports.size > all * Skewed
   } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. Which: " +
     "hot_keys of sj.explain_analyze(query, with_skew=True). If such a key stands for no value, such as an empty text, " +
     "filter it before the join; otherwise add a column to the equality."
@@ -83,12 +83,12 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private def wide(of: OperatorFigures): Option[String] = for {
     allowed <- of.allowed
     (left, right) <- of.pairOfColumns
-    (pairs, Seq(earliest, latest)) <- Some(of.observed.quantiles(1 - Nearly, Nearly)) if pairs >= Pairs
+    (pairs, Seq(earliest, latest)) <- Some(of.observed.quantiles(1 - MatchQuantile, MatchQuantile)) if pairs >= Pairs
     (bound, need, narrower) <- Seq(
       allowed.highest.map((_, latest, s"$right <= $left +")),
       allowed.lowest.map(lowest => (-lowest, -earliest, s"$right >= $left -"))
     ).flatten.find { case (bound, need, _) => isWide(bound, math.max(need, 0L)) }
-  } yield s"${Nearly * 100} % of the matches are within ${words(math.max(need, 1000L))}, and rows are kept for " +
+  } yield s"${MatchQuantile * 100} % of the matches are within ${words(math.max(need, 1000L))}, and rows are kept for " +
     s"${words(bound)}. If the rest may be lost, write $narrower INTERVAL '${seconds(need)}' SECOND."
 
   private def isWide(bound: Long, need: Long): Boolean = bound >= Minute && need * 4 < bound
@@ -137,10 +137,10 @@ private object Hints {
   private val Batches = 3
 
   /** Tasks that take less are not worth a hint, in milliseconds. */
-  private val Worth = 200L
+  private val MinTaskMillis = 200L
 
   /** With fewer rows no task has too many. */
-  private val Many = 10000L
+  private val MinRows = 10000L
 
   /** A task with fewer times the average is not worth a hint. */
   private val Skewed = 1.4
@@ -150,5 +150,5 @@ private object Hints {
 
   /** Fewer matches do not tell how far apart they are. */
   private val Pairs = 1000L
-  private val Nearly = 0.999
+  private val MatchQuantile = 0.999
 }

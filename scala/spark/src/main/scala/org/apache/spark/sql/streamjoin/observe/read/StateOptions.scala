@@ -20,7 +20,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
       .getOrElse(throw refused(name, value, s"a whole number from $least on"))
   }
 
-  lazy val checkpoint: LookedAt = new LookedAt(
+  lazy val checkpoint: CheckpointInspector = new CheckpointInspector(
     session,
     text(Checkpoint).fold {
       val query = text(Query).get

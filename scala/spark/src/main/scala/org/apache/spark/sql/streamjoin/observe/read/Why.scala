@@ -20,7 +20,7 @@ import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
  *   the query, if it runs
  */
 final private[streamjoin] class Why(
-    at: LookedAt,
+    at: CheckpointInspector,
     condition: String,
     batches: Int,
     running: Option[StreamingQuery]
@@ -173,7 +173,7 @@ final private[streamjoin] class Why(
       .fold(lit("it came out, or expired."))(_.whyLeft(input, col("matched_in")))
 
   private def late(operator: OperatorOutline, input: InputOutline): DataFrame =
-    LateRowsOfQuery.kept(at.session, at.root) match {
+    QueryLateRows.kept(at.session, at.root) match {
       case None => none
       case Some(rows) =>
         rows
@@ -213,7 +213,7 @@ final private[streamjoin] class Why(
   private def none: DataFrame = nothing.where(lit(false))
 
   private def nothing: DataFrame = {
-    val keptLate = LateRowsOfQuery.kept(at.session, at.root).isDefined
+    val keptLate = QueryLateRows.kept(at.session, at.root).isDefined
     val lateWords =
       if (keptLate) "nor among the late rows"
       else "and late rows are not kept (spark.streamjoin.lateRows=keep tells those)"

@@ -11,7 +11,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 
 /** Stands for `sj_bounds(TABLE(query))` until the query is analyzed. */
-final private[streamjoin] case class AskedBounds(output: Seq[Attribute], child: LogicalPlan)
+final private[streamjoin] case class UnresolvedBounds(output: Seq[Attribute], child: LogicalPlan)
     extends UnaryNode {
 
   /** The answer is a table, whatever the query is. */
@@ -19,26 +19,26 @@ final private[streamjoin] case class AskedBounds(output: Seq[Attribute], child: 
 
   override def producedAttributes: AttributeSet = AttributeSet(output)
 
-  override protected def withNewChildInternal(newChild: LogicalPlan): AskedBounds = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedBounds = copy(child = newChild)
 }
 
-private[streamjoin] object AskedBounds {
-  def apply(query: LogicalPlan): AskedBounds =
-    AskedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), query)
+private[streamjoin] object UnresolvedBounds {
+  def apply(query: LogicalPlan): UnresolvedBounds =
+    UnresolvedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), query)
 }
 
 /**
- * Replaces the query in an [[AskedBounds]] with a table of its time bounds; the query itself is not
+ * Replaces the query in an [[UnresolvedBounds]] with a table of its time bounds; the query itself is not
  * run. Spark calls the rule at the end of analysis, because the bounds follow from the analyzed
  * query.
  */
 final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!plan.exists(_.isInstanceOf[AskedBounds]) || AnswerBoundsFunction.isOfView(plan)) plan
+    if (!plan.exists(_.isInstanceOf[UnresolvedBounds]) || AnswerBoundsFunction.isOfView(plan)) plan
     else {
       val tables = CommonTables.of(plan)
       CommonTables.withoutUnused(plan.resolveOperatorsUp {
-        case asked @ AskedBounds(output, query) if query.resolved =>
+        case asked @ UnresolvedBounds(output, query) if query.resolved =>
           if (!query.isStreaming) throw noStream(asked.origin)
           LocalRelation.fromExternalRows(output, BoundsOfQuery.rows(tables.inlined(query), session))
       })

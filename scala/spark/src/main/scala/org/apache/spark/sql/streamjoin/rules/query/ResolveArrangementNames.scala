@@ -29,7 +29,7 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{
 }
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta}
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinOf}
+import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinBuilder}
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
@@ -76,7 +76,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
       read.foreach {
         // Both sides have a _version and a _diff.
         case Join(left, right, NaturalJoin(_), _, _) if Seq(left, right).forall(ArrangedInputs.areIn) =>
-          throw DeltaJoinOf.refused("it is a NATURAL join", "Name the columns: USING (...), or ON.")
+          throw DeltaJoinBuilder.refused("it is a NATURAL join", "Name the columns: USING (...), or ON.")
         case _ =>
       }
       read

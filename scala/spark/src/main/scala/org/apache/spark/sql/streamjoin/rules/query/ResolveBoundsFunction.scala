@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 
 /**
- * Replaces a call of `sj_bounds` with an [[AskedBounds]]. Spark calls the rule while a query is
+ * Replaces a call of `sj_bounds` with an [[UnresolvedBounds]]. Spark calls the rule while a query is
  * analyzed, before it looks up the function.
  */
 final private[streamjoin] case class ResolveBoundsFunction(session: SparkSession) extends Rule[LogicalPlan] {
@@ -17,7 +17,7 @@ final private[streamjoin] case class ResolveBoundsFunction(session: SparkSession
     case call: UnresolvedTableValuedFunction if Function.isCalledBy(call, session) =>
       call.functionArgs match {
         case Seq(query) =>
-          AskedBounds(Function.table(query))
+          UnresolvedBounds(Function.table(query))
         case arguments =>
           throw Function.refused(s"takes one query, and not ${arguments.size} arguments", call.origin)
       }

@@ -67,7 +67,7 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
       )
     val values = CallArguments.parse(function.name, json, function.arguments)
     columns.collectFirst { case star: Star => throw FrameFunction.computed(values, star) }
-    if (function == FrameFunction.Bounds) AskedBounds(child)
+    if (function == FrameFunction.Bounds) UnresolvedBounds(child)
     else FrameCall(function, values, columns, child)
   }
 

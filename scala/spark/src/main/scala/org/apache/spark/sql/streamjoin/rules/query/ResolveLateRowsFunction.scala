@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.base.{SourceNames, TextArgument}
-import org.apache.spark.sql.streamjoin.observe.read.{LateRowsOfQuery, QueriesByName}
+import org.apache.spark.sql.streamjoin.observe.read.{QueryLateRows, QueriesByName}
 import org.apache.spark.sql.types.BooleanType
 
 /**
@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.BooleanType
  */
 final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSession)
     extends Rule[LogicalPlan] {
-  import LateRowsOfQuery.Function
+  import QueryLateRows.Function
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case SourceNames.Unnamed(call: UnresolvedTableValuedFunction) if Function.isCalledBy(call, session) =>
@@ -39,7 +39,7 @@ final private[streamjoin] case class ResolveLateRowsFunction(session: SparkSessi
         val found = others.map(_.sql).mkString(", ")
         throw Function.refused(s"takes second whether it is a stream, true or false, and not $found", at)
     }
-    val rows = LateRowsOfQuery.named(session, name, isStream).getOrElse {
+    val rows = QueryLateRows.named(session, name, isStream).getOrElse {
       val known = QueriesByName.known(session)
       throw Function.refused(s"finds no query $name that runs, or was started from here; $known", at)
     }

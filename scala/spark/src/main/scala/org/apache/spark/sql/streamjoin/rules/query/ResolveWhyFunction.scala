@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.base.TextArgument
-import org.apache.spark.sql.streamjoin.observe.read.{LookedAt, QueriesByName, Why}
+import org.apache.spark.sql.streamjoin.observe.read.{CheckpointInspector, QueriesByName, Why}
 import org.apache.spark.sql.types.IntegerType
 
 /**
@@ -53,6 +53,6 @@ final private[streamjoin] case class ResolveWhyFunction(session: SparkSession) e
           call.origin
         )
       )
-    new Why(new LookedAt(session, checkpoint), condition, batches, running)
+    new Why(new CheckpointInspector(session, checkpoint), condition, batches, running)
   }
 }

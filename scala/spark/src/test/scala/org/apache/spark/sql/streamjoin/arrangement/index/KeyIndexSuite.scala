@@ -177,7 +177,7 @@ class KeyIndexSuite extends AnyFunSuite {
       val index = newIndex()
       def item(i: Int) = Item(key, s"row $i", i.toLong)
       index.load(0, Iterator(MemoryBlock.of((0 until rows).map(i => item(i) -> 1))))
-      assert(index.longWays == 0)
+      assert(index.extraChainSteps == 0)
       (1 to 3).foreach { version =>
         // The oldest are at the end of the chain.
         val gone = ((version - 1) * removed until version * removed).map(i => item(i) -> -1)
@@ -186,10 +186,10 @@ class KeyIndexSuite extends AnyFunSuite {
       assert(index.rowsOf(3).size == rows - 3 * removed)
       assert(find(index, key, 3).size == rows - 3 * removed)
       assert(find(index, key, 0).size == rows)
-      assert(index.longWays < 20L * rows, "steps grow with the square")
-      val before = index.longWays
+      assert(index.extraChainSteps < 20L * rows, "steps grow with the square")
+      val before = index.extraChainSteps
       index.load(4, Iterator(MemoryBlock.of((6000 until 8000).map(i => item(i) -> -1))))
-      assert(index.longWays == before, "the chains of rows are short")
+      assert(index.extraChainSteps == before, "the chains of rows are short")
     }
   }
 

@@ -270,7 +270,7 @@ class LoudParser extends (SparkSessionExtensions => Unit) {
 object LoudParser {
   private val Word = "LOUD "
 
-  private[sql] class Parser(protected val other: ParserInterface) extends ParserOfLine {
+  private[sql] class Parser(protected val other: ParserInterface) extends ForwardingParser {
     private def quiet(text: String) = text.stripPrefix(Word)
     override def parsePlan(sqlText: String): LogicalPlan = other.parsePlan(quiet(sqlText))
     override def parseExpression(sqlText: String): Expression = other.parseExpression(sqlText)

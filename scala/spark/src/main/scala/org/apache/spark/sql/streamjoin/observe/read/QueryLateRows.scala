@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The rows that the joins of a query have dropped as late, as a table or as a stream. */
-object LateRowsOfQuery {
+object QueryLateRows {
   private[streamjoin] val Function: TableFunction =
     TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a query')")
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.front.sql
 import org.apache.spark.sql.catalyst.parser.{ParserInterface, SqlStatementSplitResult, TemporalIdentifier}
 
 /** Hands what only newer lines of Spark ask of a parser to another one. */
-private[streamjoin] trait ParserOfLine extends ParserInterface {
+private[streamjoin] trait ForwardingParser extends ParserInterface {
   protected def other: ParserInterface
 
   override def splitStatements(sqlText: String): SqlStatementSplitResult = other.splitStatements(sqlText)

@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
  * @param root
  *   root folder of the checkpoint
  */
-final private[streamjoin] class LookedAt(val session: SparkSession, val root: Path) {
+final private[streamjoin] class CheckpointInspector(val session: SparkSession, val root: Path) {
   private val classic = session.asInstanceOf[ClassicSession]
   val hadoopConf: Configuration = classic.sessionState.newHadoopConf()
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
 
 /** Builds the delta join of a condition, or says why there is none. */
-private[streamjoin] object DeltaJoinOf {
+private[streamjoin] object DeltaJoinBuilder {
 
   /**
    * @param select
