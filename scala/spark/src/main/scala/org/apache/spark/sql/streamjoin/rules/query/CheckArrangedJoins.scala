@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.rules.start
+package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule

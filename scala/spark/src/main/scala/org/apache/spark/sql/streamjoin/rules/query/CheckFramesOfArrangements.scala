@@ -1,4 +1,4 @@
-package org.apache.spark.sql.streamjoin.rules.start
+package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 
