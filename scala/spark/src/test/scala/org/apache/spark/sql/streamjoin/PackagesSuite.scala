@@ -29,7 +29,7 @@ class PackagesSuite extends AnyFunSuite {
     "checkpoint" -> "base plans analysis state",
     "batch" -> "base watermark plans analysis observe.collect laterows checkpoint",
     "operator" -> "base watermark plans analysis state operator.explain observe.collect laterows checkpoint batch",
-    "observe.read" -> "base time watermark state observe.collect laterows checkpoint batch operator",
+    "observe.read" -> "base time watermark state observe.collect laterows checkpoint batch operator registry",
     "observe.publish.page" -> "",
     "observe.publish" -> "base observe.read observe.publish.page monitor",
     "monitor" -> "base",
@@ -43,6 +43,9 @@ class PackagesSuite extends AnyFunSuite {
 
   private val Joins = Seq("interval", "order", "temporal", "table", "delta").map("joins." + _).toSet
 
+  /** They ask the registry. */
+  private val Observers = Set("observe.read", "observe.publish", "observe.publish.page")
+
   private val Sql = Set("base", "time", "plans", "analysis")
 
   private val Rules = Set("rules.query", "rules.start", "rules.batch")
@@ -50,8 +53,7 @@ class PackagesSuite extends AnyFunSuite {
   private val Import = """\s*import org\.apache\.spark\.sql\.streamjoin\.(.*)""".r
 
   /**
-   * The package of a file or an import; `operators.interval` is a kind of operator within
-   * `operators`.
+   * The package of a file or an import, such as `joins.interval`.
    */
   private def packageOf(parts: Seq[String]): String = parts.takeWhile(_.head.isLower) match {
     case Seq() => Root
@@ -77,7 +79,8 @@ class PackagesSuite extends AnyFunSuite {
     case engine if Engine.contains(engine) => Engine(engine)(other)
     // A join uses the engine and no other join.
     case join if Joins(join) => Engine.contains(other)
-    case "registry" | "front.functions" => Engine.contains(other) || Joins(other)
+    case "registry" => Engine.contains(other) && !Observers(other) || Joins(other)
+    case "front.functions" => Engine.contains(other) || Joins(other)
     case "front.sql" => Sql(other)
     case rules if Rules(rules) => other != Root
     case _ => false
@@ -95,6 +98,23 @@ class PackagesSuite extends AnyFunSuite {
     }
     assert(wrong.isEmpty, wrong.mkString("\n"))
   }
+
+  test("what uses a join outside its folder are few files") {
+    val users = files.flatMap { file =>
+      val in = packageOf(Sources.relativize(file).iterator.asScala.map(_.toString).toSeq.init)
+      Files.readAllLines(file).asScala.collect { case Import(path) =>
+        (packageOf(path.split("[.{]").toSeq.filter(_.nonEmpty)), in, file.getFileName.toString)
+      }
+    }
+    Joins.foreach { join =>
+      val outside = users.collect { case (`join`, in, file) if in != join => file }.distinct
+      info(s"$join: ${outside.sorted.mkString(", ")}")
+      assert(outside.size <= MostUsersOfAJoin)
+    }
+  }
+
+  /** `CONTRIBUTING.md` lists what a new join touches. */
+  private val MostUsersOfAJoin = 8
 
   private val Rule =
     """(?:final )?private\[streamjoin\] (?:case class|object) (\w+).* extends (?:Rule\[LogicalPlan\]|SparkStrategy).*""".r
