@@ -1,8 +1,8 @@
-"""The files that a row passes through: the classes that a task of a join depends on, by jdeps, from a jar.
+"""The files that a row passes through: the classes that a task of a join depends on, as jdeps reads them from a jar.
 
-A task knows its spec, its state and what counts its rows, and no plan: it would be sent along with the plan, and who
-changes a row's path would have to know the planner. ``python project/row_path.py`` prints the number of files of each
-kind of task, and the paths from a task to a plan, if there are any. ``tests/test_row_path.py`` holds that there are none.
+A task knows its spec, its state and what counts its rows, and no plan: the plan would be sent along, and to change the
+path of a row one would have to know the planner. ``python project/lint/row_path.py`` prints the number of files for
+each kind of task, and the paths from a task to a plan, if there are any; ``tests/test_row_path.py`` allows none.
 """
 
 import re
@@ -12,9 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spark_lines import spark_lines
-
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "org.apache.spark.sql.streamjoin."
 TASKS = ("IntervalJoinTask", "OrderTask", "TemporalTask", "RematchTask", "ArrangeTask")
 PHYSICAL = "org.apache.spark.sql.execution.SparkPlan"
@@ -31,7 +29,9 @@ Classes = dict[str, set[str]]
 
 def classes(jar: Path) -> Classes:
     """Return the dependencies of the classes in a jar, in the order of their names."""
-    listed = subprocess.run(["jdeps", "-verbose:class", "-filter:none", jar], check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["jdeps", "-verbose:class", "-filter:none", jar], check=True, capture_output=True, text=True
+    )
     found: defaultdict[str, set[str]] = defaultdict(set)
     for line in listed.stdout.splitlines():
         if match := _DEPENDENCY.match(line):
@@ -77,7 +77,8 @@ def _file(name: str) -> str:
 
 def jar() -> Path:
     """Return the jar of the default line in the Python package."""
-    default = next(line.name for line in spark_lines() if line.is_default)
+    rows = (ROOT / "project" / "spark-lines").read_text().splitlines()
+    default = next(row.split()[0] for row in rows if row.endswith(" default"))
     return next((ROOT / "python" / "src" / "streamjoin" / "jars").glob(f"streamjoin-spark{default}_*.jar"))
 
 
