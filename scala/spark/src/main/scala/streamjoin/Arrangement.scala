@@ -195,7 +195,17 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
   private[streamjoin] def toDF(): DataFrame =
-    Arrangements.arrange(df, nameOrPath, keys, opColumn, diffColumn, timeColumn, orderColumn, ttlText, notSent)
+    Arrangements.arrange(
+      df,
+      nameOrPath,
+      keys,
+      opColumn,
+      diffColumn,
+      timeColumn,
+      orderColumn,
+      ttlText,
+      notSent
+    )
 
   private def set(change: => Unit): ArrangementWriter = {
     change

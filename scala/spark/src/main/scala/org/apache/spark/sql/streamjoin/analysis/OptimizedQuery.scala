@@ -2,15 +2,25 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  CommonExpressionDef,
+  CommonExpressionRef,
   CurrentBatchTimestamp,
   CurrentDate,
   CurrentTimestamp,
-  LocalTimestamp
+  LocalTimestamp,
+  With
 }
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.plans.{RejectedOperator, StatefulNode}
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
+import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
+import org.apache.spark.sql.streamjoin.plans.{PushdownBarrier, RejectedOperator, StatefulNode}
+import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 
 /** Our operators of a query as they will run, found by optimizing a copy of it. */
 private[streamjoin] object OptimizedQuery {
@@ -40,4 +50,73 @@ private[streamjoin] object OptimizedQuery {
       case today: CurrentDate => CurrentBatchTimestamp(0L, today.dataType, today.timeZoneId)
     }
   }
+}
+
+/** A streaming query as it is optimized and run, made from the query as it was analyzed. */
+private[streamjoin] object PreparedQuery {
+
+  /** The query in the form in which it is optimized and run. */
+  def of(query: LogicalPlan): LogicalPlan =
+    SharedColumns.keepApart(
+      keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
+    )
+
+  /**
+   * Makes each reference to a common table expression an input with its own watermarks. Its streams
+   * are still read once, as in Spark: a copy of one has other columns, and would be a source of its
+   * own.
+   */
+  private def inlineQueries(query: LogicalPlan): LogicalPlan = {
+    val shared = query
+      .collect { case WithCTE(_, definitions) => definitions.flatMap(_.collectLeaves()) }
+      .flatten
+      .filter(_.isStreaming)
+    val inlined = AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
+    if (shared.isEmpty) inlined
+    else
+      AnalyzedPlan.rewrite(inlined) {
+        case leaf: LeafNode if !shared.contains(leaf) =>
+          shared.find(isCopy(leaf, _)).fold[LogicalPlan](leaf) { read =>
+            Project(
+              read.output.zip(leaf.output).map { case (from, to) =>
+                Alias(from, to.name)(to.exprId, to.qualifier, Some(to.metadata))
+              },
+              read
+            )
+          }
+      }
+  }
+
+  private def isCopy(leaf: LogicalPlan, of: LogicalPlan): Boolean = (leaf, of) match {
+    case (copy: StreamingRelation, original: StreamingRelation) =>
+      copy.dataSource.eq(original.dataSource) && copy.copy(output = original.output) == original
+    case (copy: StreamingRelationV2, original: StreamingRelationV2) =>
+      copy.table.eq(original.table) && copy.copy(output = original.output) == original
+    case _ => false
+  }
+
+  /** Keeps the left semi and anti joins of a query where they are. */
+  private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
+    case join @ Join(left, _, LeftSemi | LeftAnti, _, _)
+        if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[PushdownBarrier] =>
+      join.copy(left = PushdownBarrier(left))
+  }
+
+  /**
+   * For `d.t - INTERVAL 1 MINUTE BETWEEN ...` Spark computes the middle once, in an extra column
+   * below the join. That column would be buffered, and named instead of the one that the user
+   * wrote.
+   */
+  private def inlineTimes(query: LogicalPlan): LogicalPlan =
+    AnalyzedPlan.rewrite(query) {
+      case node @ (_: Filter | _: Join) if node.isStreaming =>
+        node.transformExpressions {
+          case With(child, definitions) if definitions.forall(isOfTime) =>
+            val byId = definitions.map(definition => definition.id -> definition.child).toMap
+            child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
+        }
+    }
+
+  private def isOfTime(definition: CommonExpressionDef): Boolean =
+    definition.child.deterministic && definition.child.references.exists(EventTime.isTime)
 }

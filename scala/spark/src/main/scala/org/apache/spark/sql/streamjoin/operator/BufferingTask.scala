@@ -2,13 +2,13 @@ package org.apache.spark.sql.streamjoin.operator
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
-import org.apache.spark.sql.streamjoin.observe.collect.{RowObserver, TaskReport}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{SharedServer, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
+import org.apache.spark.sql.streamjoin.observe.collect.{RowObserver, TaskReport}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 
 import streamjoin.core.Side

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.streamjoin.operator
 
-import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
-import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.rdd.RDD
@@ -12,7 +10,9 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
 import org.apache.spark.sql.streamjoin.checkpoint.OperatorOutline
+import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}

@@ -1,17 +1,15 @@
 package org.apache.spark.sql.streamjoin.operator
 
-import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
-import org.apache.spark.sql.streamjoin.observe.collect.{TaskReport, TaskReports}
-
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
 import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.sql.streamjoin.laterows.LateRowsWriter
+import org.apache.spark.sql.streamjoin.observe.collect.{TaskReport, TaskReports}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIndex, JoinState}
 import org.apache.spark.util.{CollectionAccumulator, CompletionIterator, SerializableConfiguration}
-
 
 /**
  * What the tasks of a stateful operator need of it. It goes to them in place of the operator, which

@@ -3,7 +3,10 @@ package org.apache.spark.sql.streamjoin.operator
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.types.{DataType, IntegerType}
+import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+import org.apache.spark.sql.types.{DataType, IntegerType, MapType, VariantType}
 
 import streamjoin.core.Watermark
 
@@ -78,4 +81,32 @@ final private[streamjoin] case class PartOfTime(child: Expression, ranges: TimeR
   }
 
   override protected def withNewChildInternal(newChild: Expression): PartOfTime = copy(child = newChild)
+}
+
+/**
+ * Sorts the rows that a batch emits. Each task sorts a range of time; later tasks have later
+ * ranges.
+ */
+private[streamjoin] object RowtimeSort {
+  def apply(exec: SparkPlan, time: Attribute, ranges: TimeRanges): SparkPlan = {
+    val partitioning =
+      ShufflePartitionIdPassThrough(DirectShufflePartitionID(PartOfTime(time, ranges)), ranges.parts)
+    // Rows of equal time are ordered by hash, so that a batch that runs again has the same order.
+    val others = XxHash64(WholeRow.hashed(exec.output), 42L)
+    SortExec(
+      Seq(SortOrder(time, Ascending), SortOrder(others, Ascending)),
+      global = false,
+      ShuffleExchangeExec(partitioning, exec)
+    )
+  }
+}
+
+private[streamjoin] object WholeRow {
+
+  /** All columns that can be hashed, so that a row is sent to the same task in every attempt. */
+  def hashed(columns: Seq[Attribute]): Seq[Attribute] =
+    columns.filterNot(_.dataType.existsRecursively {
+      case _: MapType | VariantType => true
+      case _ => false
+    })
 }

@@ -1,8 +1,11 @@
 package org.apache.spark.sql.streamjoin.plans
 
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.SparkPlan
 
 /**
  * An operator as a query is written, for which Spark has none. Which [[StatefulNode]] replaces it
@@ -22,4 +25,41 @@ private[streamjoin] trait PendingOperator extends LogicalPlan {
 
   /** The same operator without some columns of its input; none if it has to keep them. */
   def without(columns: AttributeSet): Option[LogicalPlan] = None
+}
+
+/**
+ * A rejected operator. It occurs only in a plan that is explained: `start()` throws the error.
+ *
+ * @param what
+ *   short name of the operator
+ */
+final private[streamjoin] case class RejectedOperator(
+    what: String,
+    output: Seq[Attribute],
+    children: Seq[LogicalPlan],
+    refusal: AnalysisException
+) extends LogicalPlan {
+
+  // The exception has neither columns nor nodes in it, but equals only itself.
+  override protected def stringArgs: Iterator[Any] = Iterator(what, refusal.getCondition)
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): RejectedOperator =
+    copy(children = newChildren)
+}
+
+/** A rejected operator in `df.explain()`, with the message that `start()` throws. */
+final private[streamjoin] case class RejectedOperatorExec(
+    what: String,
+    output: Seq[Attribute],
+    children: Seq[SparkPlan],
+    @transient refusal: AnalysisException
+) extends SparkPlan {
+  override def nodeName: String = what
+
+  override def simpleString(maxFields: Int): String = s"$nodeName refused: ${refusal.getMessage}"
+
+  override protected def doExecute(): RDD[InternalRow] = throw refusal
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): RejectedOperatorExec =
+    copy(children = newChildren)
 }

@@ -1,7 +1,11 @@
 package org.apache.spark.sql.streamjoin.arrangement.maintain
 
-import org.apache.spark.sql.streamjoin.changes.Changelog
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
 import org.apache.spark.sql.types.StructType
+
+import streamjoin.core.Operation
 
 /**
  * How the changes of a changelog are to be taken.
@@ -29,5 +33,44 @@ private[maintain] object LogTraits {
     hasPosition,
     log.unavailable,
     schema.indices.filter(at => log.required(schema(at).name)).toSet
+  )
+}
+
+/**
+ * Values that a change does not have ([[Unavailable]]) are those of the row that its key had
+ * before. If there is none, they are null and counted.
+ *
+ * @param required
+ *   ordinals of columns that cannot be null
+ */
+final private[maintain] class KeptValues(placeholder: String, required: Set[Int], spec: ArrangeSpec) {
+  private val schema = spec.arrangement.meta.schema
+  private val unavailable = new Unavailable(placeholder, schema)
+  private val toRow = UnsafeProjection.create(schema)
+  private var unknown = 0L
+
+  /** How many values are not known. */
+  def missing: Long = unknown
+
+  /** @param before the row that the key had before, or null */
+  def filled(row: UnsafeRow, operation: Operation, before: UnsafeRow): UnsafeRow =
+    if (operation.ends || !unavailable.isIn(row)) row
+    else {
+      val values = row.toSeq(schema).toArray
+      unavailable.columns.filter(unavailable.is(row, _)).foreach { at =>
+        val isKnown = before != null && !unavailable.is(before, at)
+        if (!isKnown) {
+          if (required(at)) throw notNullable(at)
+          unknown += 1
+        }
+        values(at) = if (isKnown && !before.isNullAt(at)) before.get(at, schema(at).dataType) else null
+      }
+      toRow(new GenericInternalRow(values))
+    }
+
+  private def notNullable(at: Int) = StreamJoinErrors.runtime(
+    "STREAMJOIN_UNAVAILABLE_VALUE",
+    "arrangement" -> spec.arrangement.root,
+    "column" -> schema(at).name
   )
 }

@@ -15,7 +15,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * The other parser goes first, so what it accepts keeps its meaning; ours reads only what it
  * rejects.
  */
-final private[streamjoin] class StreamJoinParser(protected val other: ParserInterface) extends ForwardingParser {
+final private[streamjoin] class StreamJoinParser(protected val other: ParserInterface)
+    extends ForwardingParser {
 
   override def parsePlan(sqlText: String): LogicalPlan =
     orOurs(sqlText, None)(other.parsePlan(sqlText))(_.parsePlan(_))

@@ -95,5 +95,4 @@ final private[streamjoin] case class IntervalJoin(
     copy(left = newLeft, right = newRight)
 }
 
-private[streamjoin] object IntervalJoin {
-}
+private[streamjoin] object IntervalJoin {}

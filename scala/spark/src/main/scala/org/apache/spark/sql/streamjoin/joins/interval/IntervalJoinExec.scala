@@ -7,7 +7,13 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, OperatorKind, TwoStreamsExec, WholeRow}
+import org.apache.spark.sql.streamjoin.operator.{
+  BucketWidth,
+  BufferLimits,
+  OperatorKind,
+  TwoStreamsExec,
+  WholeRow
+}
 import org.apache.spark.sql.streamjoin.state.ProbeTimeRange
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 

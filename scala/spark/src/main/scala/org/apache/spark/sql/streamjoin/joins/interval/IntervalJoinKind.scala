@@ -1,11 +1,12 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
+import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, DirectShufflePartitionID, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
-import org.apache.spark.sql.Column
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{ExpandExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.functions.{concat, lit, when}
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
@@ -13,7 +14,6 @@ import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.Side
-import org.apache.spark.sql.functions.{concat, lit, when}
 
 /** The interval join: recognised by [[RecognizeIntervalJoin]], planned here. */
 private[streamjoin] object IntervalJoinKind extends OperatorKind {

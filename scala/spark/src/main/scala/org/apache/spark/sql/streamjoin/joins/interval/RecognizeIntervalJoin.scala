@@ -17,7 +17,6 @@ import streamjoin.core.{Side, TimeBound, TimeBounds}
  */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
-
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case join: Join => StreamJoinType.isStreamJoin(join)
     case _ => false

@@ -1,13 +1,13 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.Column
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
-import org.apache.spark.sql.functions.lit
 
 /** Rows in time order: recognised by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {

@@ -19,7 +19,6 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
  */
 private[streamjoin] object RecognizeOrder extends Recognizer {
 
-
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case order: RowtimeOrder => order.isStreaming
     case _ => false

@@ -69,5 +69,4 @@ final private[streamjoin] case class StreamOrder(
   override protected def withNewChildInternal(newChild: LogicalPlan): StreamOrder = copy(child = newChild)
 }
 
-private[streamjoin] object StreamOrder {
-}
+private[streamjoin] object StreamOrder {}

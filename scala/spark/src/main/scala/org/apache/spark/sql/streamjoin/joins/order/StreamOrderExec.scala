@@ -6,16 +6,17 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
-  OperatorKind, StatefulNodeExec,
+  OperatorKind,
+  StatefulNodeExec,
   TimeRanges,
   WholeRow
 }
-import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 

@@ -16,7 +16,6 @@ import org.apache.spark.sql.streamjoin.base.Wording
 /** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
 private[streamjoin] object RecognizeRematch extends Recognizer {
 
-
   override def isMine(operator: LogicalPlan): Boolean = operator.isInstanceOf[TableRematch]
 
   override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =

@@ -110,5 +110,4 @@ final private[streamjoin] case class RematchJoin(
     copy(left = newLeft, right = newRight)
 }
 
-private[streamjoin] object RematchJoin {
-}
+private[streamjoin] object RematchJoin {}

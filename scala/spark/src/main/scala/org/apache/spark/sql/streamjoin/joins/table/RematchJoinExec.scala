@@ -9,7 +9,13 @@ import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, JoinMetric, OperatorKind, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.operator.{
+  BucketWidth,
+  BufferLimits,
+  JoinMetric,
+  OperatorKind,
+  StatefulNodeExec
+}
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -133,7 +139,6 @@ final private[streamjoin] case class RematchJoinExec(
     s"$numPartitions tasks, one state store each"
   )
 }
-
 
 /** Metrics of the join in the query progress, in addition to those of its state. */
 private[table] object RematchMetric {

@@ -1,12 +1,11 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.Column
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
+import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ChangesExec, IndexAccess, KeyColumns}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Snapshot}
@@ -15,7 +14,7 @@ import org.apache.spark.sql.streamjoin.batch.{BatchBinding, PlannedBatch}
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.types.LongType
-import org.apache.spark.sql.functions.lit
+import org.apache.spark.sql.{Column, SparkSession}
 
 /** The join that buffers unmatched rows: recognised by [[RecognizeRematch]], planned here. */
 private[streamjoin] object RematchKind extends OperatorKind {

@@ -6,6 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{LookUpSpec, LookUpTask}
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
+import org.apache.spark.sql.streamjoin.laterows.LateRows
+import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
@@ -15,8 +17,6 @@ import org.apache.spark.sql.streamjoin.operator.{
   TaskInputs,
   TaskMetrics
 }
-import org.apache.spark.sql.streamjoin.laterows.LateRows
-import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 

@@ -27,7 +27,6 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 /** Turns a [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it and says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
-
   override def isMine(operator: LogicalPlan): Boolean = operator match {
     case found: StreamAsOfJoin => found.children.forall(_.isStreaming)
     case _ => false

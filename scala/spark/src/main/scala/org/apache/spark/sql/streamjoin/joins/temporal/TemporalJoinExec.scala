@@ -14,7 +14,8 @@ import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
   JoinMetric,
-  OperatorKind, TimeRanges,
+  OperatorKind,
+  TimeRanges,
   TwoStreamsExec
 }
 import org.apache.spark.sql.streamjoin.time.DurationText
@@ -209,7 +210,6 @@ final private[streamjoin] case class TemporalJoinExec(
     )
   }
 }
-
 
 /** Metrics of a temporal join in the query progress, in addition to those of its state. */
 private[temporal] object TemporalMetric {

@@ -155,7 +155,8 @@ private[streamjoin] object RowObserver {
     }
 
     /** A key with more rows is hot. One or two rows that happen to be counted do not make it so. */
-    private def hot: Long = math.max((rows * Share).toLong, if (rows > ExactRows) MinSampleHits * OfRows else 0L)
+    private def hot: Long =
+      math.max((rows * Share).toLong, if (rows > ExactRows) MinSampleHits * OfRows else 0L)
 
     def hottest: Seq[HotKey] =
       if (rows < MinRows) Nil

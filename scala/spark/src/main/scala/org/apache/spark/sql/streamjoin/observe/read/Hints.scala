@@ -83,7 +83,8 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private def wide(of: OperatorFigures): Option[String] = for {
     allowed <- of.allowed
     (left, right) <- of.pairOfColumns
-    (pairs, Seq(earliest, latest)) <- Some(of.observed.quantiles(1 - MatchQuantile, MatchQuantile)) if pairs >= Pairs
+    (pairs, Seq(earliest, latest)) <- Some(of.observed.quantiles(1 - MatchQuantile, MatchQuantile))
+    if pairs >= Pairs
     (bound, need, narrower) <- Seq(
       allowed.highest.map((_, latest, s"$right <= $left +")),
       allowed.lowest.map(lowest => (-lowest, -earliest, s"$right >= $left -"))

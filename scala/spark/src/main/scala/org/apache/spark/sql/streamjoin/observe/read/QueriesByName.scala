@@ -1,12 +1,20 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
+import java.util.UUID
+import java.util.concurrent.TimeoutException
+
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.{StreamExecution, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.runtime.{
+  StreamExecution,
+  StreamMetadata,
+  StreamingQueryWrapper
+}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.base.{QueryOwner, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner, StreamJoinConf}
+import org.apache.spark.sql.{Row, SparkSession}
 
 /**
  * Queries by id or name, as functions in SQL name them: of the session that asks, and of others
@@ -59,4 +67,74 @@ private[streamjoin] object QueriesByName {
     if (asker.seesAll) found
     else s"$found in this session, and ${StreamJoinConf.ShareQueries.key} hides those of other sessions"
   }
+}
+
+/**
+ * Checkpoints of the queries that this driver has started, so that a stopped query is found by its
+ * id or its name; Spark itself forgets it. They are no more than paths, and the newest ones only.
+ */
+private[streamjoin] object StartedQueries {
+  final private case class Started(checkpoint: String, name: Option[String])
+
+  private val started = new LeftBySessions[Started](ofSession = 1000, ofAll = 10000)
+
+  /**
+   * @param owner
+   *   id of the session that starts the query
+   * @param name
+   *   the query's name, if it has one
+   */
+  def remember(owner: String, checkpoint: String, name: Option[String]): Unit =
+    started.put(owner)(_.checkpoint == checkpoint)(_ => Started(checkpoint, name))
+
+  /**
+   * The checkpoint of the query that was started last under an id or a name. The id is in the
+   * checkpoint; a temporary one is deleted when its query stops.
+   */
+  def checkpointOf(asker: QueryOwner, idOrName: String, hadoopConf: Configuration): Option[Path] =
+    started
+      .first(asker)(query => query.name.contains(idOrName) || idOf(query, hadoopConf).contains(idOrName))
+      .map(query => new Path(query.checkpoint))
+
+  private def idOf(query: Started, hadoopConf: Configuration): Option[String] =
+    StreamMetadata.read(new Path(query.checkpoint, "metadata"), hadoopConf).map(_.id)
+}
+
+/**
+ * What `sj.explain_analyze` said last of the queries that have stopped in this driver, of the last
+ * ones only.
+ */
+private[streamjoin] object StoppedQueries {
+  final private case class Stopped(id: UUID, name: Option[String], rows: Seq[Row], withSkew: Seq[Row])
+
+  private val stopped = new LeftBySessions[Stopped](ofSession = 20, ofAll = 200)
+
+  /**
+   * @param owner
+   *   id of the session that started the query
+   * @param now
+   *   in milliseconds
+   */
+  def add(owner: String, id: UUID, name: Option[String], figures: QueryFigures, now: Long): Unit = {
+    val query = Stopped(
+      id,
+      name,
+      ExplainAnalyze.rows(figures, skew = false, now),
+      ExplainAnalyze.rows(figures, skew = true, now)
+    )
+    stopped.put(owner)(_.id == id)(_ => query)
+  }
+
+  /** The rows of `sj.explain_analyze`. */
+  def rows(session: SparkSession, idOrName: String, skew: Boolean): Option[Seq[Row]] = {
+    // A query that has just stopped is announced a moment later.
+    try session.sparkContext.listenerBus.waitUntilEmpty(Patience)
+    catch { case _: TimeoutException => }
+    stopped
+      .first(QueryOwner.of(session))(query => query.id.toString == idOrName || query.name.contains(idOrName))
+      .map(query => if (skew) query.withSkew else query.rows)
+  }
+
+  /** In milliseconds. */
+  private val Patience = 5000L
 }

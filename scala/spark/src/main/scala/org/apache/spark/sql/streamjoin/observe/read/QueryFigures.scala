@@ -10,7 +10,6 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, St
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
-import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.observe.collect.{
   ObservedRows,
   RowObserver,
@@ -19,6 +18,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.{
   TimeHistogram
 }
 import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.watermark.IdleInputs
 
 import streamjoin.core.Watermark

@@ -3,9 +3,9 @@ package org.apache.spark.sql.streamjoin.observe.read
 import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.functions.{column => _, _}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, JsonValues, StreamJoinErrors, TableFunction}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.rules.batch
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
@@ -19,7 +20,6 @@ import org.apache.spark.sql.streamjoin.watermark.{
   NewestTimeExec,
   ObserveMaxEventTime
 }
-import org.apache.spark.sql.SparkSession
 
 /**
  * Plans our logical nodes. Spark calls the strategy once per batch, in planning: a stateful

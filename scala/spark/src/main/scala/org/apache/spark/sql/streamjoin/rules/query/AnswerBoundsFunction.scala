@@ -19,7 +19,8 @@ final private[streamjoin] case class UnresolvedBounds(output: Seq[Attribute], ch
 
   override def producedAttributes: AttributeSet = AttributeSet(output)
 
-  override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedBounds = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedBounds =
+    copy(child = newChild)
 }
 
 private[streamjoin] object UnresolvedBounds {

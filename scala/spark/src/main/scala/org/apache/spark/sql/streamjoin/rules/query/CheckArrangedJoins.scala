@@ -3,7 +3,12 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
-import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoin, DeltaJoinBuilder, DroppedCopies}
+import org.apache.spark.sql.streamjoin.joins.delta.{
+  ArrangedInputs,
+  DeltaJoin,
+  DeltaJoinBuilder,
+  DroppedCopies
+}
 
 /**
  * Rejects a join of arrangements that has not become a delta join, because its query has more than

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.streamjoin.base.{SourceNames, TextArgument}
-import org.apache.spark.sql.streamjoin.observe.read.{QueryLateRows, QueriesByName}
+import org.apache.spark.sql.streamjoin.observe.read.{QueriesByName, QueryLateRows}
 import org.apache.spark.sql.types.BooleanType
 
 /**
