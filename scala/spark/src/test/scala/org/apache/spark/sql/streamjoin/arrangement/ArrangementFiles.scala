@@ -127,6 +127,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   var collections: Vector[Model.Collection] = Vector.empty
   private var bases = Seq.empty[BaseRef]
   private var ids = Map.empty[Long, UUID]
+  private var added = 0L
 
   def newest: Long = collections.size - 1L
 
@@ -148,6 +149,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   /** Adds a version, and optionally a base of the one before. */
   def add(changes: Seq[(Item, Int)], base: Boolean = false, since: Long = 0): Unit = {
     val version = newest + 1
+    added += 1
     val before = collections.lastOption.getOrElse(Map.empty[Item, Long])
     val baseFiles =
       if (base) write(s"bases/$version", before.toSeq.map { case (item, copies) => item -> copies.toInt })
@@ -156,7 +158,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     collections :+= Model.plus(before, changes)
     val changeFiles = write(s"changes/$version", changes)
     put(
-      Manifest(version, query, 0L, since, bases, changeFiles, baseFiles, Map.empty)
+      Manifest(version, query, timeMs = added, since, bases, changeFiles, baseFiles, Map.empty)
         .copy(previous = ids.get(version - 1))
     )
   }

@@ -7,7 +7,14 @@ import java.util.concurrent.atomic.AtomicInteger
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BlockFiles, BlockRef, Manifest}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BaseRef,
+  BlockFile,
+  BlockFiles,
+  BlockRef,
+  Manifest
+}
 import org.apache.spark.sql.streamjoin.state.IndexMemory
 
 /**
@@ -36,9 +43,15 @@ final private[streamjoin] class FileBlock(
   /** Whether its file may be gone: then it cannot be reread. */
   @volatile private[arrangement] var isLast = false
 
-  /** Whether its file is among those of an arrangement whose newest manifest is given. */
-  private[arrangement] def isKept(newest: Manifest): Boolean =
-    if (file.startsWith(s"${ArrangementFolder.Bases}/")) newest.bases.exists(_.version == version)
+  /**
+   * Whether its file is among those of an arrangement.
+   *
+   * @param filesOf
+   *   the files of a base: after a restore, another base may have its number
+   */
+  private[arrangement] def isKept(newest: Manifest, filesOf: BaseRef => Seq[BlockFile]): Boolean =
+    if (file.startsWith(s"${ArrangementFolder.Bases}/"))
+      newest.bases.exists(base => base.version == version && filesOf(base).exists(_.path == file))
     else newest.oldestNeeded <= version
 
   def rawBytes: Int = ref.rawBytes

@@ -213,7 +213,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       isSafe || {
         val newest = newestManifest(high)
         val isSo = known.usedBlocks.forall {
-          case block: FileBlock => block.isKept(newest); case _ => true
+          case block: FileBlock => block.isKept(newest, filesIfThere(newest)); case _ => true
         } && isRefilled(known)
         if (isSo) slot.unloads = unloads
         isSo
@@ -230,11 +230,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     /** An older manifest may name bases that have been removed. */
     private def newestManifest(atLeast: VersionId) = {
       val newest = folder.newest
-      if (newest <= atLeast.number) manifest(atLeast)
-      else
-        manifests.latest(arrangement, newest, folder)(
-          manifests.isOrFollows(arrangement, _, atLeast, folder)
-        )
+      if (newest <= atLeast.number) manifest(atLeast) else manifests.current(arrangement, newest, folder)
     }
 
     /** Pins the blocks whose files go as the bases change. */
@@ -242,7 +238,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       if (slot.bases != target.bases) {
         slot.bases = target.bases
         known.usedBlocks.foreach {
-          case block: FileBlock => block.isLast = !block.isKept(target)
+          case block: FileBlock => block.isLast = !block.isKept(target, filesIfThere(target))
           case _ =>
         }
       }
@@ -253,7 +249,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       checkRetains(low, arrangement, newest)
       val base = newest.baseFor(low)
       val built =
-        try Some(buildFrom(base, high))
+        try Some(buildFrom(base, high, newest))
         catch {
           // It went while it was read.
           case error: StreamJoinRuntimeException if isUnreadable(error) && {
@@ -268,18 +264,27 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       }
     }
 
-    private def buildFrom(base: Option[BaseRef], high: VersionId): KeyIndex = {
+    /**
+     * The files of a base that a manifest keeps. Of the version that names them, the number is known,
+     * and the one in memory may have gone.
+     */
+    private def filesOf(base: BaseRef, newest: Manifest): Seq[BlockFile] =
+      if (base.manifest == newest.version) newest.baseFiles
+      else manifests.upTo(arrangement, base.manifest, newest.versionId, folder).baseFiles
+
+    /** None if the base goes while it is looked for. */
+    private def filesIfThere(newest: Manifest)(base: BaseRef): Seq[BlockFile] =
+      try filesOf(base, newest)
+      catch { case _: StreamJoinRuntimeException => Nil }
+
+    private def buildFrom(base: Option[BaseRef], high: VersionId, newest: Manifest): KeyIndex = {
       stats.rebuilt = true
       val built = new KeyIndex(meta.schema.length, rowKey, base.fold(0L)(_.version))
       try {
         val changes = manifests.line(arrangement, base.fold(0L)(_.version + 1), high, folder)
         base.foreach { base =>
-          // Of versions after `high` and before the newest, only the numbers are known. Another
-          // version's files of that base would have the same rows.
-          val named = changes.find(_.version == base.manifest).getOrElse {
-            manifests.latest(arrangement, base.manifest, folder)(_ => true)
-          }
-          add(built, base.version, named.baseFiles)
+          val files = changes.find(_.version == base.manifest).fold(filesOf(base, newest))(_.baseFiles)
+          add(built, base.version, files)
         }
         changes.foreach(manifest => add(built, manifest.version, manifest.changes))
         built

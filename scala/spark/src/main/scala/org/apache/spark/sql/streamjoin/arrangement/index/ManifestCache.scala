@@ -53,12 +53,22 @@ final private[index] class ManifestCache {
     found
   }
 
-  /** The manifest that has a number now; one in memory will do if it is known to be that one. */
-  def latest(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder)(
-      isThere: VersionId => Boolean
+  /**
+   * The manifest that has a number now. The one in memory does not tell: it may have been restored
+   * away, and both follow the same version.
+   */
+  def current(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder): Manifest =
+    read(arrangement, number, folder)
+
+  /** The manifest that has a number, before or at a version that is there. */
+  def upTo(
+      arrangement: ArrangementRef,
+      number: Long,
+      version: VersionId,
+      folder: ArrangementFolder
   ): Manifest = recent
     .get(key(arrangement, number))
-    .filter(known => isThere(known.versionId))
+    .filter(known => isOrFollows(arrangement, version, known.versionId, folder))
     .getOrElse(read(arrangement, number, folder))
 
   /**
