@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.state.ReadStateStore
  */
 final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[RowLayout]) {
   private val segments = new SegmentStore(store)
-  private lazy val index = JoinState.readOnly(store, layouts, budget = 0)
+  private lazy val index = IndexReading.readOnly(store, layouts, budget = 0)
 
   /** The rows in the buffer of an input; each overwrites the one before. */
   def buffered(side: Int): Iterator[KeptRow] = {

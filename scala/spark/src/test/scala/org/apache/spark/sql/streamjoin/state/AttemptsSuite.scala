@@ -25,7 +25,7 @@ class AttemptsSuite extends StateTest {
   private def stored(provider: StateStoreProvider, version: Long, layouts: Seq[RowLayout]): Seq[Stored] = {
     val store = provider.getReadStore(version, None)
     try
-      JoinState.readOnly(store, layouts, Long.MaxValue).all.flatMap { buffer =>
+      IndexReading.readOnly(store, layouts, Long.MaxValue).all.flatMap { buffer =>
         buffer.segments.map { segment =>
           val row = new UnsafeRow(segment.layout.fields)
           val rows = Seq.newBuilder[StoredRow]

@@ -115,7 +115,7 @@ class BacklogSuite extends StateTest {
     val matched = (pairs.map(_._2).filter(_ % 3 == 0) ++ pairs.map(_._1).filter(_ % 5 == 0)).toSet
     reading(provider, 1) { committed =>
       assert(kinds(committed).keySet == Set(0, 1), "no separate flags, and no parts")
-      val kept = rowsOf(JoinState.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
+      val kept = rowsOf(IndexReading.readOnly(committed, Seq(rows.layout, rows.layout), Budget), committed)
       val expected = all.values.flatten.filter(_.times.head >= Span / 10)
       assert(kept.map(row => number(row.row)).sorted == expected.map(_.number).toSeq.sorted)
       assert(

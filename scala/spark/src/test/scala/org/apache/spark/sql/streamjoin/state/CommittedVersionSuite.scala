@@ -95,7 +95,7 @@ object CommittedVersionSuite {
       StateStoreConf(conf),
       new Configuration
     )
-    try use(JoinState.readOnly(store, layouts, Long.MaxValue))
+    try use(IndexReading.readOnly(store, layouts, Long.MaxValue))
     finally store.release()
   }
 

@@ -147,7 +147,7 @@ class IndexMemorySuite extends StateTest {
       first.commit()
       budgets.foreach { budget =>
         reading(provider, 1) { store =>
-          val index = JoinState.readOnly(store, Seq(rows.layout, rows.layout), budget)
+          val index = IndexReading.readOnly(store, Seq(rows.layout, rows.layout), budget)
           val always = segments(index).size.toLong * Segment.OwnBytes + index.memory.keys
           assert(index.memory.used <= math.max(budget, always))
           assert(index.memory.keys <= budget / 2)

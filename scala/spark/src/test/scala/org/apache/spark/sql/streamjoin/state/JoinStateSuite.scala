@@ -270,7 +270,7 @@ class JoinStateSuite extends StateTest {
           // Versions in any order, with a budget that keeps all rows in memory or none.
           for ((version, budget) <- Seq(2L -> 1L, 4L -> Long.MaxValue, 1L -> Long.MaxValue, 3L -> 1L)) {
             val opened = reader.getReadStore(version, None)
-            val index = JoinState.readOnly(opened, layouts, budget)
+            val index = IndexReading.readOnly(opened, layouts, budget)
             if (version == 4) working.commit()
             val first = math.max(0L, 10 * (version - 1) - 15)
             assert(

@@ -89,7 +89,7 @@ class OpeningSuite extends StateTest {
       filled(provider).commit()
       reading(provider, 1) { store =>
         val (open, loaded) =
-          (JoinState.readOnly(store, layouts, 1), JoinState.readOnly(store, layouts, Long.MaxValue))
+          (IndexReading.readOnly(store, layouts, 1), IndexReading.readOnly(store, layouts, Long.MaxValue))
         def figures(index: JoinIndex) = index
           .buffer(Side.Left)
           .segments
@@ -111,7 +111,7 @@ class OpeningSuite extends StateTest {
         first.commit()
         val half = first.size.stored / 2 + 4 * Segment.OwnBytes + 200
         reading(provider, 1) { store =>
-          val index = JoinState.readOnly(store, layouts, half)
+          val index = IndexReading.readOnly(store, layouts, half)
           val (in, out) = index.buffer(Side.Left).segments.toSeq.partition(_.isLoaded)
           assert(in.map(_.bucket) == Seq(2L, 3L))
           assert(out.map(_.bucket) == Seq(0L, 1L))

@@ -86,7 +86,7 @@ class SegmentFormatSuite extends StateTest {
     finally tampered.abort()
     reading(provider, 3) { read =>
       val layouts = Seq(rows.layout, rows.layout)
-      checked(intercept[StreamJoinRuntimeException](JoinState.readOnly(read, layouts, 1)), 3, found)
+      checked(intercept[StreamJoinRuntimeException](IndexReading.readOnly(read, layouts, 1)), 3, found)
     }
   }
 
@@ -161,7 +161,7 @@ class SegmentFormatSuite extends StateTest {
       def refused(at: At, bytes: Array[Byte], how: => String): Unit = {
         put(store, at, bytes)
         withClue(s"$at, $how: ")(
-          checked(intercept[StreamJoinRuntimeException](JoinState.readOnly(store, layouts, 1)), 2, "")
+          checked(intercept[StreamJoinRuntimeException](IndexReading.readOnly(store, layouts, 1)), 2, "")
         )
       }
       Seq(LeftRows, LeftFlags, At(Header, 0, 0, 0)).foreach { at =>
@@ -170,7 +170,7 @@ class SegmentFormatSuite extends StateTest {
         whole.indices.foreach(length => refused(at, whole.take(length), s"cut to $length"))
         put(store, at, whole)
       }
-      assert(JoinState.readOnly(store, layouts, 1).buffer(Side.Left).rows == 23)
+      assert(IndexReading.readOnly(store, layouts, 1).buffer(Side.Left).rows == 23)
       store.abort()
     }
   }

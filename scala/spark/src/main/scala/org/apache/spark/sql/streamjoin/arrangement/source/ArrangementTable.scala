@@ -91,7 +91,7 @@ private[streamjoin] object ArrangementOptions {
   val MaxRows = "maxRowsPerTrigger"
 }
 
-/** An arrangement as a source of its rows, and as the sink of `operators.arrange`. */
+/** An arrangement as a source of its rows, and as the sink of `sj.arrange`. */
 private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
     extends Table
     with SupportsRead
