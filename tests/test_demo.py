@@ -1,11 +1,10 @@
 """The demo jobs as a user starts them, on few rows: each compares its own result with DuckDB's."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import LONG, together
+from conftest import LONG, run, together
 
 DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
 sys.path.insert(0, str(DEMO))
@@ -42,11 +41,10 @@ def test_orders_deliveries_returns(printed: dict[str, str]) -> None:
 @pytest.mark.parametrize("source", ["files", "sql"] if LONG else ["sql"])
 def test_orders_deliveries(tmp_path: Path, source: str) -> None:
     command = spark_submit(DEMO / "orders_deliveries.py", "--orders=3000", f"--work={tmp_path}", f"--source={source}")
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "The same rows, joined by streamIntervalJoin" in done.stdout
-    assert "orders until" in done.stdout, "no batch was shown"
-    assert "What bounds the state" in done.stdout
+    out = run(command, environment())
+    assert "The same rows, joined by streamIntervalJoin" in out
+    assert "orders until" in out, "no batch was shown"
+    assert "What bounds the state" in out
 
 
 def test_delta_join(printed: dict[str, str]) -> None:

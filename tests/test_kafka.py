@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LONG, printed_seed
+from conftest import LONG, printed_seed, run
 from processes import Job
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,9 +104,7 @@ def _steps(broker: KafkaBroker, job: str, *arguments: str) -> list[Any]:
     """Run a job that prints one line of JSON per step."""
     file = ROOT / "tests" / "jobs" / job
     command = spark_submit(file, f"--bootstrap={broker.bootstrap}", *arguments, jars=connector_jars(TOOLS))
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    return [json.loads(line) for line in run(command, environment()).splitlines() if line.startswith("[")]
 
 
 def _order(order_id: int, at: str) -> str:
@@ -167,8 +164,7 @@ def _kill_job(broker: KafkaBroker, work: Path, delay: float) -> None:
 
 
 def _run_job(broker: KafkaBroker, work: Path) -> None:
-    done = subprocess.run(_command(broker, work), env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(_command(broker, work), environment())
 
 
 def _command(broker: KafkaBroker, work: Path) -> list[str]:
