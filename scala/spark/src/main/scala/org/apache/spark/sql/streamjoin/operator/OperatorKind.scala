@@ -16,7 +16,7 @@ private[streamjoin] trait OperatorKind {
   /** Its name in checkpoints: `interval_join`. */
   def name: String
 
-  /** Its operator in EXPLAIN: `StreamIntervalJoin`. In the progress it begins with a small letter. */
+  /** Its operator in EXPLAIN: `StreamIntervalJoin`; in the progress, `streamIntervalJoin`. */
   def nodeName: String
 
   final def progressName: String = s"${nodeName.head.toLower}${nodeName.tail}"

@@ -29,9 +29,9 @@ private[streamjoin] object UnresolvedBounds {
 }
 
 /**
- * Replaces the query in an [[UnresolvedBounds]] with a table of its time bounds; the query itself is not
- * run. Spark calls the rule at the end of analysis, because the bounds follow from the analyzed
- * query.
+ * Replaces the query in an [[UnresolvedBounds]] with a table of its time bounds, without running
+ * the query. Spark calls the rule at the end of analysis, because the bounds follow from the
+ * analyzed query.
  */
 final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

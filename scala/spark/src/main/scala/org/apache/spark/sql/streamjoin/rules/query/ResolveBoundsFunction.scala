@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
 
 /**
- * Replaces a call of `sj_bounds` with an [[UnresolvedBounds]]. Spark calls the rule while a query is
- * analyzed, before it looks up the function.
+ * Replaces a call of `sj_bounds` with an [[UnresolvedBounds]]. Spark calls the rule while a query
+ * is analyzed, before it looks up the function.
  */
 final private[streamjoin] case class ResolveBoundsFunction(session: SparkSession) extends Rule[LogicalPlan] {
   import BoundsOfQuery.Function
