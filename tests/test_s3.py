@@ -57,7 +57,7 @@ class Run:
         os.utime(file, (number + 1, number + 1))
 
     def attempts(self, query: str) -> dict[int, list[Path]]:
-        return {int(batch.name): list(batch.iterdir()) for batch in (self.folder / query).glob("*")}
+        return {int(batch.name): list(batch.glob("*.json")) for batch in (self.folder / query).glob("*")}
 
     def rows(self, query: str) -> Counter[str]:
         """Return all rows; a batch that ran several times had the same rows each time."""

@@ -63,7 +63,10 @@ def start(df: DataFrame, folder: Path, checkpoint: str) -> StreamingQuery:
     def write(batch: DataFrame, number: int) -> None:
         rows = sorted(map(repr, (tuple(row) for row in batch.collect())))
         (folder / str(number)).mkdir(parents=True, exist_ok=True)
-        (folder / str(number) / f"{os.getpid()}.json").write_text(json.dumps(rows))
+        # In one step, as the process may be killed at any time.
+        unfinished = folder / str(number) / f"{os.getpid()}.unfinished"
+        unfinished.write_text(json.dumps(rows))
+        unfinished.rename(unfinished.with_suffix(".json"))
 
     return df.writeStream.foreachBatch(write).trigger(availableNow=True).start(checkpointLocation=checkpoint)
 
