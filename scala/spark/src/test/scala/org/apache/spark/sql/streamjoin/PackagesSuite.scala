@@ -113,7 +113,7 @@ class PackagesSuite extends AnyFunSuite {
     }
   }
 
-  /** `CONTRIBUTING.md` lists what a new join touches. */
+  /** `docs/architecture.md` lists what a new join touches. */
   private val MostUsersOfAJoin = 8
 
   private val Rule =
