@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 /**
  * A stream-stream join that we run, hidden from Spark's checker of unsupported operations, which
  * rejects some of them (left anti joins; outer joins whose bound it does not see). It is in the
- * query only while the checker looks at it; `rules.start.RestoreJoins` turns it back into a `Join` before
- * anything else happens.
+ * query only while the checker looks at it; `rules.start.RestoreJoins` turns it back into a `Join`
+ * before anything else happens.
  */
 final private[streamjoin] case class UncheckedStreamJoin(
     left: LogicalPlan,

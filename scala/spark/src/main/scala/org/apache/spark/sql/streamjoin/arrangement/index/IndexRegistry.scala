@@ -265,8 +265,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     }
 
     /**
-     * The files of a base that a manifest keeps. Of the version that names them, the number is known,
-     * and the one in memory may have gone.
+     * The files of a base that a manifest keeps. Of the version that names them, the number is
+     * known, and the one in memory may have gone.
      */
     private def filesOf(base: BaseRef, newest: Manifest): Seq[BlockFile] =
       if (base.manifest == newest.version) newest.baseFiles

@@ -45,7 +45,7 @@ class RestoredIndexSuite extends AnyFunSuite {
         )
       (0 to 3).foreach(_ => add())
       add(base = true)
-      // Nothing stays in memory, so that each use reads the files of the base, which version 4 names.
+      // Nothing stays in memory, so each use reads the files of the base, which version 4 names.
       val indexes = registry(1L)
       def rows(version: Long) = files.rows(indexes, version, index = 0, Some(3L))
       assert(rows(3) == files.collections(3))
