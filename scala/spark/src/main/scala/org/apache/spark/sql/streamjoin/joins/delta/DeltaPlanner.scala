@@ -31,10 +31,9 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   Snapshot,
   VersionId
 }
-import org.apache.spark.sql.types.LongType
-
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, PredicateParts}
 import org.apache.spark.sql.streamjoin.batch.PlannedBatch
+import org.apache.spark.sql.types.LongType
 
 /**
  * One input in a batch.
