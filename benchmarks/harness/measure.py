@@ -36,17 +36,6 @@ OPERATOR = [
     "commitTimeMs",
     "memoryUsedBytes",
 ]
-CUSTOM = [
-    "loadTimeMs",
-    "leftTimeMs",
-    "rightTimeMs",
-    "evictTimeMs",
-    "indexBytes",
-    "payloadBytes",
-    "segmentBytes",
-    "segments",
-    "segmentsOnDisk",
-]
 
 
 def main() -> None:
@@ -222,11 +211,12 @@ def columns(batches: list[Record]) -> dict[str, list[float]]:
     which run at a time.
     """
     operators = [(batch["stateOperators"] or [{}])[0] for batch in batches]
+    custom = [operator.get("customMetrics", {}) for operator in operators]
     sources: list[tuple[list[str], list[dict[str, float]]]] = [
         (["numInputRows"], batches),
         (DURATIONS, [batch["durationMs"] for batch in batches]),
         (OPERATOR, operators),
-        (CUSTOM, [operator.get("customMetrics", {}) for operator in operators]),
+        (sorted(set().union(*custom)), custom),
     ]
     return {
         name: [values.get(name, 0) for values in dicts]
