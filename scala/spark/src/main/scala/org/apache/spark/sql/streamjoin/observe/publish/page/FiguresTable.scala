@@ -11,16 +11,20 @@ import org.apache.spark.util.Utils
 
 /** The figures of a batch as tables of HTML: one for each operator, with a row for each input. */
 private[page] object FiguresTable {
-  private val Headers = Seq(
-    "Input",
-    "Rows in",
-    "Late",
-    "Rows kept",
-    "Bytes kept",
-    "Watermark",
-    "Oldest row kept",
-    "Leaves after",
-    "Rows of one key"
+
+  /** The columns of a table of inputs. */
+  private val Columns = Seq[(String, JsonNode => Any)](
+    "Input" -> (text(_, "name")),
+    "Rows in" -> (text(_, "rowsIn")),
+    "Late" -> (text(_, "late")),
+    "Rows kept" -> (text(_, "rowsKept")),
+    "Bytes kept" -> (bytes(_, "bytesKept")),
+    "Watermark" -> (items(_, "columns").map(column => <div>{watermark(column)}</div>)),
+    "Oldest row kept" -> (time(_, "oldest")),
+    "Leaves after" -> (of =>
+      Seq(time(of, "leavesAfter"), text(of, "leavesBy")).filter(_.nonEmpty).mkString(" of ")
+    ),
+    "Rows of one key" -> (items(_, "hotKeys").map(key => <div>{hotKey(key)}</div>))
   )
 
   def of(figures: JsonNode): Seq[Node] = items(figures, "operators").flatMap(operator)
@@ -39,23 +43,13 @@ private[page] object FiguresTable {
         s"Memory: ${bytes(of, "memoryBytes")}."
     }</p>
     <table class="table table-bordered table-sm sj-inputs" data-operator={text(of, "operator")}>
-      <thead><tr>{Headers.map(header => <th>{header}</th>)}</tr></thead>
+      <thead><tr>{Columns.map { case (header, _) => <th>{header}</th> }}</tr></thead>
       <tbody>{items(of, "inputs").map(input)}</tbody>
     </table>
     <ul>{(hints(of) ++ items(of, "inputs").flatMap(hints)).map(hint => <li class="sj-said">{hint}</li>)}</ul>
 
   private def input(of: JsonNode): Node =
-    <tr data-input={text(of, "name")}>
-      <td>{text(of, "name")}</td>
-      <td>{text(of, "rowsIn")}</td>
-      <td>{text(of, "late")}</td>
-      <td>{text(of, "rowsKept")}</td>
-      <td>{bytes(of, "bytesKept")}</td>
-      <td>{items(of, "columns").map(column => <div>{watermark(column)}</div>)}</td>
-      <td>{time(of, "oldest")}</td>
-      <td>{Seq(time(of, "leavesAfter"), text(of, "leavesBy")).filter(_.nonEmpty).mkString(" of ")}</td>
-      <td>{items(of, "hotKeys").map(key => <div>{hotKey(key)}</div>)}</td>
-    </tr>
+    <tr data-input={text(of, "name")}>{Columns.map { case (_, cell) => <td>{cell(of)}</td> }}</tr>
 
   private def watermark(column: JsonNode): String = {
     val value = if (column.has("watermark")) time(column, "watermark") else "none yet"
