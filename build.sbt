@@ -138,14 +138,12 @@ lazy val spark = (project in file("scala/spark"))
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
       IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
-      // Scala and Python have one file of messages; in Python's source distribution its folder is
+      // Scala and Python share their data files; in Python's source distribution their folder is
       // another one.
-      val messages = "streamjoin/error-conditions.json"
-      val folder = Seq("python/src", "src").find(new File(_, messages).exists).get
-      val copies = Seq(
-        s"$folder/$messages" -> messages,
-        "LICENSE" -> "META-INF/LICENSE"
-      ).map { case (from, to) =>
+      val shared = Seq("error-conditions.json", "figures.json").map(name => s"streamjoin/$name")
+      val folder = Seq("python/src", "src").find(new File(_, shared.head).exists).get
+      val files = shared.map(file => s"$folder/$file" -> file) :+ ("LICENSE" -> "META-INF/LICENSE")
+      val copies = files.map { case (from, to) =>
         IO.copyFile((ThisBuild / baseDirectory).value / from, (Compile / resourceManaged).value / to)
         (Compile / resourceManaged).value / to
       }

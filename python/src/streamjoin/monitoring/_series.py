@@ -5,6 +5,7 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 Figures = dict[str, Any]
@@ -19,10 +20,12 @@ MAX_POINTS = 1000
 """Points that stand for the batches before them."""
 
 _BATCH_FIELDS = ("id", "runId", "name", "timestamp", "triggerMs", "phasesMs", "version", "batch")
-_OPERATOR_FIELDS = ("operator", "kind", "title", "rowsOut", "late", "padded", "rowsKept", "bytesKept", "memoryBytes")
-_INPUT_FIELDS = ("side", "name", "rowsIn", "late", "rowsKept", "bytesKept", "columns")
-_SUMS = ("rowsOut", "late", "padded", "rowsIn")
-_PEAKS = ("rowsKept", "bytesKept", "memoryBytes")
+_DEFINED = json.loads((Path(__file__).parents[1] / "figures.json").read_text(encoding="utf-8"))["operator"]
+_SPANS = {path.split(".")[1]: each["span"] for each in _DEFINED.values() for path in each.get("json", ())}
+_SUMS = tuple(name for name, span in _SPANS.items() if span == "batch")
+_PEAKS = tuple(name for name, span in _SPANS.items() if span != "batch")
+_OPERATOR_FIELDS = ("operator", "kind", "title", *_SPANS)
+_INPUT_FIELDS = ("side", "name", "columns", *_SPANS)
 _HISTOGRAMS = {"distances": "pairs", "lateness": "rows"}
 
 

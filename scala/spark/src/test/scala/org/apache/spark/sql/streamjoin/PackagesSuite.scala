@@ -30,7 +30,7 @@ class PackagesSuite extends AnyFunSuite {
     "batch" -> "base watermark plans analysis observe.collect laterows checkpoint",
     "operator" -> "base watermark plans analysis state operator.explain observe.collect laterows checkpoint batch",
     "observe.read" -> "base time watermark state observe.collect laterows checkpoint batch operator registry",
-    "observe.publish.page" -> "",
+    "observe.publish.page" -> "base",
     "observe.publish" -> "base observe.read observe.publish.page monitor",
     "monitor" -> "base",
     "arrangement.storage" -> "base",

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin
 import java.nio.file.{Files, Path}
 import java.util.concurrent.Executors
 
-import scala.jdk.CollectionConverters.IteratorHasAsScala
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.hadoop.conf.Configuration
@@ -12,6 +12,10 @@ import org.scalatest.{Assertion, BeforeAndAfterAll}
 
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
+import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.base.Figures
+import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.{SPARK_VERSION, SparkThrowable}
 
 /** One local session per suite, with the extension, tuned for batches of few rows. */
@@ -60,6 +64,20 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
       SparkSession.clearDefaultSession()
       JavaUtils.deleteRecursively(root.toFile)
     } finally super.afterAll()
+
+  /** The progress has the figures that are defined; those of a column may be absent. */
+  protected def checkFigures(operator: StateOperatorProgress, kind: OperatorKind): Unit = {
+    val store = StateStoreProvider.create(spark.sessionState.conf.stateStoreProviderClass)
+    val found = operator.customMetrics.keySet.asScala.toSet.map((_: String).takeWhile(_ != '.')) --
+      store.supportedCustomMetrics.map(_.name) -- store.supportedInstanceMetrics.map(_.metricPrefix)
+    val hasSides = if (found("rowsIn")) Set("side") else Set("side", "input")
+    val (ofColumns, others) = Figures.of("operator").filter(_.isOf(kind.name)).partition(_.per == "column")
+    val names = others.flatMap { figure =>
+      if (hasSides(figure.per)) Seq("left", "right").map(side => Figures.ofSide(Some(side), figure.name))
+      else Seq(figure.name)
+    }
+    assert(found -- ofColumns.map(_.name) == names.toSet)
+  }
 }
 
 object SparkTest {

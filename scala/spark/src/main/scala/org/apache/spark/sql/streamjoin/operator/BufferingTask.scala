@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{SharedServer, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{Figures, SharedServer, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 import org.apache.spark.sql.streamjoin.observe.collect.{RowObserver, TaskReport}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
@@ -41,8 +41,8 @@ private[streamjoin] object BufferLimits {
 final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
   def apply(name: String): SQLMetric = all(name)
 
-  def bySide(name: Side => String): Map[Side, SQLMetric] =
-    Side.both.flatMap(side => all.get(name(side)).map(side -> _)).toMap
+  def bySide(name: String): Map[Side, SQLMetric] =
+    Side.both.flatMap(side => all.get(Figures.ofSide(Some(side.name), name)).map(side -> _)).toMap
 }
 
 /**
@@ -153,7 +153,7 @@ abstract private[streamjoin] class BufferingTask(
 
   final protected val kept: SQLMetric = metrics("numUpdatedStateRows")
   private val late = metrics("numRowsDroppedByWatermark")
-  private val lateBySide = metrics.bySide(JoinMetric.lateRows)
+  private val lateBySide = metrics.bySide("lateRows")
 
   /** Fails before anything of the batch is committed if there are too many rows. */
   final protected def buffer(side: Side, row: UnsafeRow): Unit = {

@@ -23,9 +23,6 @@ private[streamjoin] trait OperatorKind {
 
   def recognizer: Recognizer
 
-  /** Names and descriptions of its metrics, in addition to those of every state. */
-  def metrics: Seq[(String, String)]
-
   /**
    * The physical operator of a node, with what has to run above it. None if the node is of another
    * kind.

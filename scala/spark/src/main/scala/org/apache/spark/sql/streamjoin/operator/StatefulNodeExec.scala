@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{Figures, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
 import org.apache.spark.sql.streamjoin.checkpoint.OperatorOutline
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
@@ -170,7 +170,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   // Tasks.
 
   final override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    (kind.metrics ++ StateMetric.all).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
+    Figures.ofTasks(kind.name).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
   final override protected def doExecute(): RDD[InternalRow] = {
     val tasks = tasksOfBatch
@@ -198,28 +198,13 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     // Spark asks for the progress once a batch is over (`ProgressReporter.finishTrigger`).
     binding.foreach(_.endBatch())
     val progress = super.getProgress()
-    progress.customMetrics.put(StatefulNodeExec.Number, ordinal + 1L)
-    progress.customMetrics.put(StatefulNodeExec.RowsOut, longMetric("numOutputRows").value)
+    progress.customMetrics.put("join", ordinal + 1L)
+    progress.customMetrics.put("rowsOut", longMetric("numOutputRows").value)
     keptSides.zipWithIndex.foreach { case (side, at) =>
-      progress.customMetrics.put(StatefulNodeExec.rowsIn(side), reports.sum(_.in(at)))
-      progress.customMetrics.put(StatefulNodeExec.bytesInState(side), reports.sum(_.bytes(at)))
+      progress.customMetrics.put(Figures.ofSide(side, "rowsIn"), reports.sum(_.in(at)))
+      progress.customMetrics.put(Figures.ofSide(side, "bytesInState"), reports.sum(_.bytes(at)))
     }
     for ((name, figure) <- progressFigures) progress.customMetrics.put(name, figure)
     progress
   }
-}
-
-private[streamjoin] object StatefulNodeExec {
-
-  /** In the progress: number of the operator in the query, from 1. */
-  val Number = "join"
-
-  /** In the progress: rows that were emitted. */
-  val RowsOut = "rowsOut"
-
-  /** In the progress: rows that came from an input, by side if it has two. */
-  def rowsIn(side: Option[String]): String = side.fold("rowsIn")(_ + "RowsIn")
-
-  /** In the progress: bytes of the rows in state, as Spark has them. */
-  def bytesInState(side: Option[String]): String = side.fold("bytesInState")(_ + "BytesInState")
 }

@@ -58,7 +58,7 @@ final private[streamjoin] class StatefulTasks(
       if (task.isFailed() || task.isInterrupted()) state.close()
       else state.leaveOff().foreach(IndexCache.put(stores.id(partition), _))
     }
-    metrics(StateMetric.LoadTimeMs) += millisSince(begun)
+    metrics("loadTimeMs") += millisSince(begun)
 
     val lateRows = spec.lateRows.map(new LateRowsWriter(_, partition, hadoopConf))
     TaskContext.get().addTaskCompletionListener[Unit](_ => lateRows.foreach(_.abort()))
@@ -100,10 +100,10 @@ final private[streamjoin] class StatefulTasks(
     spec.count(state, report, taskMetrics)
     val size = state.size
     report.indexBytes = size.index
-    metrics(StateMetric.IndexBytes) += size.index
-    metrics(StateMetric.SegmentBytes) += size.stored
-    metrics(StateMetric.Segments) += size.segments
-    metrics(StateMetric.SegmentsOnDisk) += size.unloaded
+    metrics("indexBytes") += size.index
+    metrics("segmentBytes") += size.stored
+    metrics("segments") += size.segments
+    metrics("segmentsOnDisk") += size.unloaded
     reportStore(store, size.index)
     // Last: from here on, another task may own the index.
     IndexCache.put(stores.id(partition), state.handOver())
@@ -133,21 +133,4 @@ final private[streamjoin] class StatefulTasks(
       )
     }
   }
-}
-
-/** Metrics of a [[JoinState]] in the query progress. */
-private[streamjoin] object StateMetric {
-  val LoadTimeMs = "loadTimeMs"
-  val IndexBytes = "indexBytes"
-  val SegmentBytes = "segmentBytes"
-  val Segments = "segments"
-  val SegmentsOnDisk = "segmentsOnDisk"
-
-  val all: Seq[(String, String)] = Seq(
-    LoadTimeMs -> "time to open the state store and, where needed, read the index from it",
-    IndexBytes -> "bytes of the index in memory",
-    SegmentBytes -> "bytes of the segments in the state store",
-    Segments -> "segments in state",
-    SegmentsOnDisk -> "segments that the budget of memory leaves to the state store"
-  )
 }

@@ -4,7 +4,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.ArrangementTest
-import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, VersionLog}
 
 import streamjoin.StreamJoin
@@ -28,10 +27,10 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(1, 10, 100L, "insert"))
       it.feed(Row(1, 9, 90L, "update"), Row(2, 5, 100L, "insert"))
       assert(rowsOf(it.root) == Seq("1 10 100", "2 5 100"))
-      assert(count(it, ArrangeTask.OlderChanges) == 1)
+      assert(count(it, "olderChanges") == 1)
       it.feed(Row(1, 8, 80L, "delete"), Row(1, 11, 110L, "update"), Row(2, 5, null, "update"))
       assert(rowsOf(it.root) == Seq("1 11 110", "2 5 100"), "an older delete is ignored, a null is lowest")
-      assert(count(it, ArrangeTask.OlderChanges) == 3)
+      assert(count(it, "olderChanges") == 3)
       it.feed(Row(1, 12, 110L, "update"))
       assert(rowsOf(it.root) == Seq("1 12 110", "2 5 100"), "at the same time, the later batch wins")
     }
@@ -66,7 +65,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(it.root).isEmpty)
       it.replay()
       assert(rowsOf(it.root).isEmpty)
-      assert(count(it, ArrangeTask.OlderChanges) == 2)
+      assert(count(it, "olderChanges") == 2)
       it.feed(Row(1, 13, 130L, "insert"), Row(7, 2, 120L, "insert"))
       it.feed(Row(1, 11, 125L, "update"))
       assert(rowsOf(it.root) == Seq("1 13 130", "7 2 120"))
@@ -149,7 +148,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       during(it) {
         it.feed(Row(1, null, 120L, "delete"))
         it.feed(Row(1, 11, 110L, "insert"))
-        val before = (rowsOf(it.root), count(it, ArrangeTask.OlderChanges))
+        val before = (rowsOf(it.root), count(it, "olderChanges"))
         it.stop()
         // As if the batch had failed before it wrote its version, and the query had stopped for a
         // while.
@@ -160,7 +159,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         Thread.sleep(1100)
         it.start()
         it.settle()
-        assert((rowsOf(it.root), count(it, ArrangeTask.OlderChanges)) == before)
+        assert((rowsOf(it.root), count(it, "olderChanges")) == before)
       }
     }
   }
@@ -247,7 +246,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(it.root) == Seq("2 b 1", "5 a 2"))
       it.feed(Row(row(2, "b"), null, "d", 3L), Row(null, null, null, null))
       assert(rowsOf(it.root) == Seq("5 a 2"))
-      assert(count(it, ArrangeTask.Tombstones) == 1)
+      assert(count(it, "tombstones") == 1)
       it.feed(Row(row(5, "a"), row(6, "c"), "u", 4L), Row(row(6, "c"), row(7, "c"), "u", 5L))
       assert(rowsOf(it.root) == Seq("7 c 5"), "the key changes twice in one batch")
       refused("STREAMJOIN_OPERATION")(it.feed(Row(null, row(9, "x"), null, 6L)))
@@ -267,7 +266,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(null, Row(1, 100L), "c", 0L))
       it.feed(Row(Row(1, 100L), Row(2, 110L), "U", 2L), Row(null, null, null, 3L))
       assert(rowsOf(it.root) == Seq("2 110 2"))
-      assert(count(it, ArrangeTask.Tombstones) == 1)
+      assert(count(it, "tombstones") == 1)
       it.feed(Row(Row(1, 100L), Row(1, 105L), "u", 1L))
       assert(rowsOf(it.root) == Seq("2 110 2"), "key 1 was left at 110, after this update")
     }

@@ -8,7 +8,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangeTask, Arrangements}
+import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Encoders, Row}
@@ -37,7 +37,7 @@ class TimeToLiveSuite extends AnyFunSuite with ArrangementTest {
   )
 
   private def expired(it: ArrangementTest.Maintainer): Long =
-    it.folder.manifest(it.folder.newest).counts(ArrangeTask.ExpiredRows)
+    it.folder.manifest(it.folder.newest).counts("expiredRows")
 
   test("rows go once they are older than ttl, as readers see, and another start may say another length") {
     var ttl = "30 days"

@@ -131,11 +131,9 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
 
   override def producedAttributes: AttributeSet = AttributeSet(access.found) ++ outputSet
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
-    "loadedRows" -> access.figures.loadedRows,
-    "loadTimeMs" -> access.figures.loadTimeMs
-  ) ++ ownMetrics
+  override lazy val metrics: Map[String, SQLMetric] =
+    Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")) ++
+      access.figures.metrics ++ ownMetrics
 
   protected def ownMetrics: Map[String, SQLMetric] = Map.empty
 
@@ -230,8 +228,8 @@ private[streamjoin] object LookUpTask {
   def begin(spec: LookUpSpec, hadoopConf: Configuration, figures: ReaderFigures): LookUpTask = {
     val task = new LookUpTask(spec, hadoopConf)
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      figures.loadedRows += task.load.rows
-      figures.loadTimeMs += task.load.nanos / 1000000
+      figures.metrics("loadedRows") += task.load.rows
+      figures.metrics("loadTimeMs") += task.load.nanos / 1000000
       figures.indexBytes.add(task.registryBytes)
     }
     task

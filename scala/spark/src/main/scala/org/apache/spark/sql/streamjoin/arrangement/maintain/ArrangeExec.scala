@@ -20,7 +20,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   InputKind,
   Restored
 }
-import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec, RunningQuery, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.base.{Figures, HadoopConf, OwnExec, RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.PlannedBatch
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 
@@ -92,7 +92,7 @@ final private[streamjoin] case class ArrangeExec(
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of changes")) ++
-      ArrangeTask.Figures.map { case (name, text) => name -> SQLMetrics.createMetric(sparkContext, text) }
+      Figures.metrics(sparkContext, "arrangement") ++ Figures.metrics(sparkContext, "source")
 
   /** Adaptive execution would double the time of a small batch. */
   override def logicalLink: Option[LogicalPlan] = None

@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.arrangement.maintain
 
 import java.util.UUID
 
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -88,7 +90,6 @@ final private[streamjoin] class ArrangeTask(
     changes: BlockWriter,
     hadoopConf: Configuration
 ) {
-  import ArrangeTask._
 
   private val meta = spec.arrangement.meta
   private val root = new Path(spec.arrangement.root)
@@ -108,26 +109,14 @@ final private[streamjoin] class ArrangeTask(
 
   private var copies = 0L
   private var changed = 0L
-  private var unknownUpdates = 0L
-  private var unknownDeletes = 0L
-  private var olderChanges = 0L
-  private var tombstones = 0L
-  private var withoutKey = 0L
-  private var expired = 0L
+
+  /** What the manifest adds up, by the names of figures. */
+  private val counts = mutable.Map.empty[String, Long].withDefaultValue(0L)
 
   def numberOfChanges: Long = changed
 
-  def figures: Map[String, Long] = Map(
-    UnknownUpdates -> unknownUpdates,
-    UnknownDeletes -> unknownDeletes,
-    OlderChanges -> olderChanges,
-    Tombstones -> tombstones,
-    WithoutKey -> withoutKey,
-    UnavailableValues -> values.fold(0L)(_.missing),
-    ExpiredRows -> expired,
-    LoadedRows -> load.rows,
-    LoadMs -> load.nanos / 1000000
-  )
+  def figures: Map[String, Long] =
+    counts.toMap ++ Map("loadedRows" -> load.rows, "loadTimeMs" -> load.nanos / 1000000)
 
   /** Processes the rows of the batch, in steps that each make some changes. */
   def steps(input: Iterator[InternalRow]): Iterator[Unit] = dropExpired ++ (meta.input match {
@@ -145,20 +134,12 @@ final private[streamjoin] class ArrangeTask(
   /** Called after the last step; returns what the sink gets to know. */
   def end(): TaskOutput = {
     keptRows.foreach(_.commit())
+    values.foreach(each => counts("unavailableValues") = each.missing)
     TaskOutput(
       changes.commit(),
       baseFile.commit(),
       spec.writesBase,
-      Map(
-        Manifest.Rows -> copies,
-        UnknownUpdates -> unknownUpdates,
-        UnknownDeletes -> unknownDeletes,
-        OlderChanges -> olderChanges,
-        Tombstones -> tombstones,
-        WithoutKey -> withoutKey,
-        UnavailableValues -> values.fold(0L)(_.missing),
-        ExpiredRows -> expired
-      ),
+      counts.toMap + (Manifest.Rows -> copies),
       Some(Origin(meta.id, spec.before.map(_.id))),
       negativeRows.map(partition -> _)
     )
@@ -180,7 +161,7 @@ final private[streamjoin] class ArrangeTask(
   }
 
   /** Adds a row, unless it is too old to be kept. */
-  private def add(row: UnsafeRow): Unit = if (isOver(row)) expired += 1 else emit(row, 1)
+  private def add(row: UnsafeRow): Unit = if (isOver(row)) counts("expiredRows") += 1 else emit(row, 1)
 
   private def isOver(row: UnsafeRow): Boolean = spec.timeToLive.exists(_.isOver(row))
 
@@ -188,7 +169,7 @@ final private[streamjoin] class ArrangeTask(
   private def dropExpired: Iterator[Unit] = spec.timeToLive.iterator.flatMap { of =>
     before.iterator.flatMap(_.rowsBefore(of.limit, of, spec.version - 1)).map { case (row, count) =>
       emit(row, -count)
-      expired += count
+      counts("expiredRows") += count
     }
   }
 
@@ -299,7 +280,7 @@ final private[streamjoin] class ArrangeTask(
         changesOfKey.addUndated(position.of(row.copy(), next))
       } else if (isOlder(row)) {
         if (known != Operation.Before) {
-          olderChanges += 1
+          counts("olderChanges") += 1
           keptRows.foreach(_.addOlder(visible(next)))
         }
       } else {
@@ -330,13 +311,13 @@ final private[streamjoin] class ArrangeTask(
     changesOfKey.undated match {
       case Some(delete) =>
         val dated = datedOf(delete)
-        if (isOlder(dated)) olderChanges += 1
+        if (isOlder(dated)) counts("olderChanges") += 1
         else if (
           changesOfKey.last.exists { case (_, last) => order.isOlder(dated, last.row, order.ordinals) }
         )
           changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
         else {
-          if (probe.size == 0 && changesOfKey.last.isEmpty) unknownDeletes += 1
+          if (probe.size == 0 && changesOfKey.last.isEmpty) counts("deletesOfUnknownKeys") += 1
           replace(dated, Operation.Delete)
         }
       case None => changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
@@ -367,7 +348,7 @@ final private[streamjoin] class ArrangeTask(
   private def isWithoutKey(row: InternalRow): Boolean = {
     val is = spec.traits.isEnvelope && meta.keyOrdinals(0).exists(row.isNullAt)
     if (is) {
-      withoutKey += 1
+      counts("rowsWithoutKey") += 1
       keptRows.foreach(_.addUnknown(visible(row)))
     }
     is
@@ -391,7 +372,7 @@ final private[streamjoin] class ArrangeTask(
    */
   private def isTombstone(row: InternalRow): Boolean = {
     val is = saysNothing.forall(row.isNullAt)
-    if (is) tombstones += 1
+    if (is) counts("tombstones") += 1
     is
   }
 
@@ -403,7 +384,7 @@ final private[streamjoin] class ArrangeTask(
   )
 
   private def countUnknown(operation: Operation): Unit =
-    if (operation == Operation.Delete) unknownDeletes += 1 else unknownUpdates += 1
+    counts(if (operation == Operation.Delete) "deletesOfUnknownKeys" else "updatesOfUnknownKeys") += 1
 
   /** Looks up what the key of a row had before the batch. */
   private def find(row: UnsafeRow): Unit = {
@@ -448,34 +429,9 @@ private[streamjoin] object ArrangeTask {
   /** The number of messages that said nothing, if there are many and none that said something. */
   def unread(counts: Map[String, Long]): Option[Long] = {
     def of(name: String) = counts.getOrElse(name, 0L)
-    val said = Seq(Manifest.Rows, Manifest.ChangeBytes, Manifest.BaseBytes, UnknownUpdates, UnknownDeletes) ++
-      Seq(OlderChanges, WithoutKey, ExpiredRows)
-    Option.when(of(Tombstones) >= UnreadMessages.Many && said.forall(of(_) == 0))(of(Tombstones))
+    val said = Seq(Manifest.Rows, Manifest.ChangeBytes, Manifest.BaseBytes, "updatesOfUnknownKeys") ++
+      Seq("deletesOfUnknownKeys", "olderChanges", "rowsWithoutKey", "expiredRows")
+    val tombstones = of("tombstones")
+    Option.when(tombstones >= UnreadMessages.Many && said.forall(of(_) == 0))(tombstones)
   }
-
-  val UnknownUpdates = "updatesOfUnknownKeys"
-  val UnknownDeletes = "deletesOfUnknownKeys"
-  val OlderChanges = "olderChanges"
-  val Tombstones = "tombstones"
-  val WithoutKey = "rowsWithoutKey"
-  val UnavailableValues = "unavailableValues"
-  val ExpiredRows = "expiredRows"
-  val LoadedRows = "loadedRows"
-  val LoadMs = "loadTimeMs"
-
-  /** Names in the query progress, with their descriptions in Spark's UI. */
-  val Figures: Seq[(String, String)] = Seq(
-    UnknownUpdates -> "updates of unknown keys",
-    UnknownDeletes -> "deletes of unknown keys",
-    OlderChanges -> "changes that are older than the last one of their key",
-    Tombstones -> "tombstones that were skipped",
-    WithoutKey -> "rows with a null in their primary key",
-    UnavailableValues -> "values that were not sent and are not known",
-    ExpiredRows -> "rows that are older than they are kept",
-    LoadedRows -> "rows loaded into the index",
-    LoadMs -> "time to load the index"
-  )
-
-  /** Names in a manifest, also if no partition had anything to do. */
-  val Counts: Seq[String] = Manifest.Rows +: Figures.map(_._1).filterNot(Set(LoadedRows, LoadMs))
 }

@@ -14,7 +14,13 @@ import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactor
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.index.{ArrangementRef, IndexSettings}
 import org.apache.spark.sql.streamjoin.arrangement.storage._
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf, StreamJoinErrors, UnreadMessages}
+import org.apache.spark.sql.streamjoin.base.{
+  Figures,
+  RunningQuery,
+  StreamJoinConf,
+  StreamJoinErrors,
+  UnreadMessages
+}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
@@ -134,7 +140,9 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))
     val baseFiles = base.fold(Seq.empty[BlockFile])(_.files)
     val changes = outputs.flatMap(_.changes)
-    val counts = mutable.Map.from(ArrangeTask.Counts.map(_ -> 0L))
+    // All of them, also if no partition had anything to do.
+    val measured = Figures.of("arrangement").filter(_.isMeasuredInTasks).map(_.name)
+    val counts = mutable.Map.from((Manifest.Rows +: measured).map(_ -> 0L))
     counts ++= before.fold(Map.empty[String, Long])(_.counts)
     outputs.foreach(_.counts.foreach { case (name, change) =>
       counts(name) = counts.getOrElse(name, 0L) + change

@@ -21,8 +21,6 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
 
   override val nodeName: String = "StreamIntervalJoin"
 
-  override def metrics: Seq[(String, String)] = IntervalJoinMetric.all
-
   override def boundsDistances: Boolean = true
 
   override def whyLeft(input: InputOutline, matchedIn: Column): Column =

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskInputs}
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, RowIterator, TaskInputs}
 import org.apache.spark.sql.streamjoin.state.MatchIterator
 
 import streamjoin.core.Side
@@ -32,10 +32,10 @@ final private[streamjoin] class IntervalJoinTask(
     spec: IntervalTaskSpec,
     inputs: TaskInputs
 ) extends BufferingTask(spec, inputs) {
-  private val padded = metrics(JoinMetric.PaddedRows)
-  private val evicted = metrics(IntervalJoinMetric.EvictedRows)
+  private val padded = metrics("paddedRows")
+  private val evicted = metrics("evictedRows")
   private val removed = metrics("numRemovedStateRows")
-  private val timeMs = metrics.bySide(IntervalJoinMetric.timeMs)
+  private val timeMs = metrics.bySide("timeMs")
   private val joinType = spec.joinType
   private val satisfies: BasePredicate = spec.pair
     .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored)))
@@ -50,12 +50,12 @@ final private[streamjoin] class IntervalJoinTask(
   override def output: Iterator[InternalRow] =
     timed(timeMs(Side.Left))(takeIn(Side.Left, inputs.rows.head) ++ pairs(Side.Left)) ++
       timed(timeMs(Side.Right))(takeIn(Side.Right, inputs.rows(1)) ++ pairs(Side.Right)) ++
-      timed(metrics(IntervalJoinMetric.EvictTimeMs), metrics("allRemovalsTimeMs"))(
+      timed(metrics("evictTimeMs"), metrics("allRemovalsTimeMs"))(
         Side.both.iterator.flatMap(evict)
       )
 
   override def finish(): Unit = {
-    metrics(JoinMetric.JoinedRows) += joinedRows
+    metrics("joinedRows") += joinedRows
     kept += keptHere - leftAtOnce
   }
 

@@ -6,7 +6,6 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
-  JoinMetric,
   StateSpec,
   TaskInputs,
   TaskMetrics
@@ -49,17 +48,18 @@ final private[streamjoin] case class IntervalTaskSpec(
   override def task(of: TaskInputs): BufferingTask = new IntervalJoinTask(this, of)
 
   override def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit = {
+    val rowsInState = metrics.bySide("rowsInState")
     Side.both.foreach { side =>
       if (!state.isReplicated(side)) {
         metrics("numTotalStateRows") += state.rows(side)
-        metrics(JoinMetric.rowsInState(side)) += state.rows(side)
+        rowsInState(side) += state.rows(side)
         report.add(side, state.rows(side), state.payload(side))
       }
       sides(side).expiryKeys.zipWithIndex.foreach { case (key, at) =>
         report.keeps(key, state.lowest(side, at))
       }
     }
-    metrics(JoinMetric.PayloadBytes) += state.size.payload
+    metrics("payloadBytes") += state.size.payload
   }
 }
 

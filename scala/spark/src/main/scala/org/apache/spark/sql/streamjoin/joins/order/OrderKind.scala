@@ -15,8 +15,6 @@ private[streamjoin] object OrderKind extends OperatorKind {
 
   override val nodeName: String = "StreamRowtimeOrder"
 
-  override def metrics: Seq[(String, String)] = Nil
-
   override def whyLeft(input: InputOutline, matchedIn: Column): Column = lit("it came out.")
 
   override def recognizer: Recognizer = RecognizeOrder

@@ -1,28 +1,12 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
-import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, GenericRowWithSchema, Literal, NamedExpression}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.base.OwnExec
-
-/** How many rows of a batch were looked up, matched, and padded with nulls. */
-final private[table] case class LookUpFigures(lookedUp: SQLMetric, matched: SQLMetric, padded: SQLMetric) {
-  def metrics: Map[String, SQLMetric] =
-    Map("lookedUpRows" -> lookedUp, "matchedRows" -> matched, "paddedRows" -> padded)
-}
-
-private[table] object LookUpFigures {
-  def of(context: SparkContext): LookUpFigures = LookUpFigures(
-    SQLMetrics.createMetric(context, "rows looked up"),
-    SQLMetrics.createMetric(context, "rows with a match"),
-    SQLMetrics.createMetric(context, "rows without a match that were emitted")
-  )
-}
 
 /**
  * Reports the metrics of a look-up in the query progress, as observed metrics: Spark asks only
@@ -58,7 +42,7 @@ private[streamjoin] object LookUpProgressExec {
     val version = lookUp.access.at.version
     val loads = lookUp.access.figures
     def all = ReaderFigures.inProgress(Seq(loads)).view.mapValues(_.toLong).toSeq
-    def read = Seq("version" -> version) ++ figures.metrics.view.mapValues(_.value) ++ all
+    def read = Seq("version" -> version) ++ figures.view.mapValues(_.value) ++ all
     val columns = read.map { case (column, _) => Alias(Literal(0L), column)() }
     new LookUpProgressExec(name, columns, lookUp)(() => read.map(_._2))
   }

@@ -9,13 +9,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.operator.{
-  BucketWidth,
-  BufferLimits,
-  JoinMetric,
-  OperatorKind,
-  StatefulNodeExec
-}
+import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, OperatorKind, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -131,23 +125,11 @@ final private[streamjoin] case class RematchJoinExec(
   override protected def progressFigures: Seq[(String, Long)] =
     Some(eviction.head).filter(_ != Watermark.Undefined).toSeq.map { micros =>
       s"watermarkMs.${times.head.name}" -> microsToMillis(micros)
-    } :+ (RematchMetric.TableVersion -> lookUp.access.at.version)
+    } :+ ("tableVersion" -> lookUp.access.at.version)
 
   override protected def words: Seq[String] = Seq(
     lookUp.words,
     s"keeps rows without a match by ${times.head.name} for ${DurationText.of(plan.rematch)}",
     s"$numPartitions tasks, one state store each"
-  )
-}
-
-/** Metrics of the join in the query progress, in addition to those of its state. */
-private[table] object RematchMetric {
-  val RematchedRows = "rematchedRows"
-  val TableVersion = "tableVersion"
-
-  val all: Seq[(String, String)] = Seq(
-    JoinMetric.PaddedRows -> "unmatched rows that were emitted",
-    RematchedRows -> "rows whose match came later",
-    JoinMetric.PayloadBytes -> "bytes of the rows in state, as Spark has them"
   )
 }

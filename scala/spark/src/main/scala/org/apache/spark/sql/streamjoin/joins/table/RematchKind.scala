@@ -22,8 +22,6 @@ private[streamjoin] object RematchKind extends OperatorKind {
 
   override val nodeName: String = "StreamTableJoin"
 
-  override def metrics: Seq[(String, String)] = RematchMetric.all
-
   override def looksUp: Boolean = true
 
   override def whyLeft(input: InputOutline, matchedIn: Column): Column =

@@ -11,7 +11,6 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
-  JoinMetric,
   RowIterator,
   StateSpec,
   TaskInputs,
@@ -69,7 +68,7 @@ final private[table] case class RematchTaskSpec(
 
   override def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit = {
     metrics("numTotalStateRows") += state.rows
-    metrics(JoinMetric.PayloadBytes) += state.size.payload
+    metrics("payloadBytes") += state.size.payload
     report.add(Side.Left, state.rows, state.payload(Side.Left))
     report.keeps(0, state.lowest(Side.Left, 0))
   }
@@ -89,9 +88,9 @@ final private[table] class RematchTask(
     lookUps: LookUpTask
 ) extends BufferingTask(spec, inputs) {
   private val results = spec.results.inTask(lookUps)
-  private val padded = metrics(JoinMetric.PaddedRows)
+  private val padded = metrics("paddedRows")
   private val removed = metrics("numRemovedStateRows")
-  private val rematchedRows = metrics(RematchMetric.RematchedRows)
+  private val rematchedRows = metrics("rematchedRows")
 
   override def output: Iterator[InternalRow] =
     rematched ++ counted(Side.Left, inputs.rows.head).flatMap(takeIn)

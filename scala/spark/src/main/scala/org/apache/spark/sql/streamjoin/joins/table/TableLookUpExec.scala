@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{
 }
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
-import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.base.{Figures, PredicateParts}
 
 /**
  * Joins each row of a stream with the rows of a table that match it, or with nulls.
@@ -32,17 +32,18 @@ final private[streamjoin] case class TableLookUpExec(
     padded: Option[Seq[Expression]],
     output: Seq[Attribute],
     child: SparkPlan
-)(private[table] val figures: LookUpFigures)
+)(private[table] val figures: Map[String, SQLMetric])
     extends IndexReaderExec {
   override protected def otherCopyArgs: Seq[AnyRef] = figures :: Nil
 
-  override protected def ownMetrics: Map[String, SQLMetric] = figures.metrics
+  override protected def ownMetrics: Map[String, SQLMetric] = figures
 
   override protected def outputExpressions: Seq[NamedExpression] = values
 
   override protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow] = {
     val results = LookUpResults(child.output ++ access.found, child.output, condition, values, padded)
-    val (lookedUp, withMatch, withNulls) = (figures.lookedUp, figures.matched, figures.padded)
+    val (lookedUp, withMatch, withNulls) =
+      (figures("lookedUpRows"), figures("matchedRows"), figures("paddedRows"))
     (task, rows) => {
       val resultsOf = results.inTask(task)
       rows.flatMap { row =>
@@ -152,7 +153,7 @@ private[streamjoin] object TableLookUpExec {
     val padded = Option.when(join.isOuter)(join.output.map { column =>
       if (fields.contains(column)) Literal(null, column.dataType) else column
     })
-    val figures = LookUpFigures.of(stream.session.sparkContext)
+    val figures = Figures.metrics(stream.session.sparkContext, "lookUp")
     TableLookUpExec(
       access,
       PredicateParts.all(join.conditions),

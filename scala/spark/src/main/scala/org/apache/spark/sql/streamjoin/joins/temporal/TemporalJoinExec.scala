@@ -13,7 +13,6 @@ import org.apache.spark.sql.streamjoin.observe.collect.ObservedRows
 import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
-  JoinMetric,
   OperatorKind,
   TimeRanges,
   TwoStreamsExec
@@ -147,10 +146,10 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override private[streamjoin] def warning(observed: ObservedRows): Option[String] = {
     val (rows, ignored) =
-      (reports.sum(_.in(Side.Right.index)), longMetric(TemporalMetric.IgnoredVersions).value)
+      (reports.sum(_.in(Side.Right.index)), longMetric("ignoredVersions").value)
     observed
       .addMessages(rows, ignored)
-      .filter(_ => longMetric(TemporalMetric.Keys).value == 0)
+      .filter(_ => longMetric("keysWithVersion").value == 0)
       .map(count => s"${names.name(Side.Right)}: ${UnreadMessages.ofVersions(count)}")
   }
 
@@ -209,21 +208,4 @@ final private[streamjoin] case class TemporalJoinExec(
       else s"routing by hash of the equality over $numPartitions tasks, one state store each"
     )
   }
-}
-
-/** Metrics of a temporal join in the query progress, in addition to those of its state. */
-private[temporal] object TemporalMetric {
-  val IgnoredVersions = "ignoredVersions"
-  val PastVersions = "pastVersions"
-  val UnavailableValues = "unavailableValues"
-  val Keys = "keysWithVersion"
-  val DeletedKeys = "deletedKeys"
-
-  val all: Seq[(String, String)] = JoinMetric.all ++ Seq(
-    IgnoredVersions -> "versions without a key or a time",
-    UnavailableValues -> "values of versions that were not sent and are not known",
-    PastVersions -> "versions for rows to come that came when rows of their time had been emitted",
-    Keys -> "keys that have a version",
-    DeletedKeys -> "deleted keys that are remembered"
-  )
 }

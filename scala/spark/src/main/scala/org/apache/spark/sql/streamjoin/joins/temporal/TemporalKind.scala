@@ -17,8 +17,6 @@ private[streamjoin] object TemporalKind extends OperatorKind {
 
   override val nodeName: String = "StreamTemporalJoin"
 
-  override def metrics: Seq[(String, String)] = TemporalMetric.all
-
   override def whyLeft(input: InputOutline, matchedIn: Column): Column = lit(
     if (input.side.contains(Side.Left.name)) "it came out, with its match or without."
     else "no row to come can join it, or it has become the newest of its key."

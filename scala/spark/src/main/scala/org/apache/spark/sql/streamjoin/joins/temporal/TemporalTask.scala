@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.operator.{BufferingTask, JoinMetric, RowIterator, TaskInputs}
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, RowIterator, TaskInputs}
 
 import streamjoin.core.{Operation, Side}
 
@@ -22,12 +22,12 @@ final private[temporal] class TemporalTask(
 ) extends BufferingTask(spec, inputs) {
   private val leftRows = counted(Side.Left, inputs.rows.head)
   private val rightRows = counted(Side.Right, inputs.rows(1))
-  private val joinedRows = metrics(JoinMetric.JoinedRows)
-  private val paddedRows = metrics(JoinMetric.PaddedRows)
+  private val joinedRows = metrics("joinedRows")
+  private val paddedRows = metrics("paddedRows")
   private val evicted = metrics("numRemovedStateRows")
-  private val ignored = metrics(TemporalMetric.IgnoredVersions)
-  private val past = metrics(TemporalMetric.PastVersions)
-  private val unknownValues = metrics(TemporalMetric.UnavailableValues)
+  private val ignored = metrics("ignoredVersions")
+  private val past = metrics("pastVersions")
+  private val unknownValues = metrics("unavailableValues")
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
   private val operations = spec.operation.map(new Operations(_, right))

@@ -7,7 +7,6 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
-  JoinMetric,
   StateSpec,
   TaskInputs,
   TaskMetrics
@@ -103,13 +102,14 @@ final private[temporal] case class TemporalTaskSpec(
 
   /** The version of a key in the table counts as a row of the right input. */
   override def count(state: JoinState, report: TaskReport, metrics: TaskMetrics): Unit = {
-    metrics(TemporalMetric.Keys) += state.keys
-    metrics(TemporalMetric.DeletedKeys) += state.deletedKeys
-    metrics(JoinMetric.PayloadBytes) += state.size.payload
+    val rowsInState = metrics.bySide("rowsInState")
+    metrics("keysWithVersion") += state.keys
+    metrics("deletedKeys") += state.deletedKeys
+    metrics("payloadBytes") += state.size.payload
     Side.both.foreach { side =>
       val rows = state.rows(side) + (if (side == Side.Right) state.keys else 0L)
       metrics("numTotalStateRows") += rows
-      metrics(JoinMetric.rowsInState(side)) += rows
+      rowsInState(side) += rows
       report.add(side, rows, state.payload(side))
       report.keeps(side.index, state.lowest(side, 0))
     }

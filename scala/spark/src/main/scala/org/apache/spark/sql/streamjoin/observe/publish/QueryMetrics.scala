@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.streamjoin.base.RunningQuery
+import org.apache.spark.sql.streamjoin.base.{Figures, RunningQuery}
 
 /**
  * The metrics of a run of a query, by its figures. Counts add up since the run began: who looks
@@ -69,21 +69,19 @@ final private[publish] class QueryMetrics(
         .asScala
         .toSeq
         .flatMap(ofInput(number, _, figures.path("timestamp").asLong))
-      figure <- added(operator, number, "rowsOut", "late", "padded") ++
-        now(operator, number, "rowsKept", "bytesKept", "memoryBytes") ++ budget ++ inputs
+      figure <- measured("operators", operator, number) ++ budget ++ inputs
     } yield figure
 
   private def ofInput(operator: Seq[String], input: JsonNode, began: Long): Seq[(Seq[String], Value)] = {
     val side = if (input.has("side")) s"${input.path("side").asText} " else ""
     val parts = operator :+ MetricNames.part(side + input.path("name").asText)
-    added(input, parts, "rowsIn", "late") ++ now(input, parts, "rowsKept", "bytesKept") ++
-      input.path("columns").asScala.toSeq.flatMap { column =>
-        val named = parts :+ MetricNames.part(column.path("name").asText)
-        val watermark = Option.when(column.has("watermark"))(column.path("watermark").asLong)
-        ((named :+ "hasWatermark") -> Now(if (watermark.isDefined) 1 else 0)) +: watermark.toSeq.flatMap { at =>
-          Seq((named :+ "watermarkMs") -> Now(at), (named :+ "behindClockMs") -> Now(began - at))
-        }
+    measured("inputs", input, parts) ++ input.path("columns").asScala.toSeq.flatMap { column =>
+      val named = parts :+ MetricNames.part(column.path("name").asText)
+      val watermark = Option.when(column.has("watermark"))(column.path("watermark").asLong)
+      ((named :+ "hasWatermark") -> Now(if (watermark.isDefined) 1 else 0)) +: watermark.toSeq.flatMap { at =>
+        Seq((named :+ "watermarkMs") -> Now(at), (named :+ "behindClockMs") -> Now(began - at))
       }
+    }
   }
 }
 
@@ -92,11 +90,11 @@ private[publish] object QueryMetrics {
   final private case class Now(value: Long) extends Value
   final private case class Added(value: Long) extends Value
 
-  private def now(of: JsonNode, parts: Seq[String], fields: String*): Seq[(Seq[String], Value)] =
-    fields.filter(of.has).map(field => (parts :+ field) -> Now(of.path(field).asLong))
-
-  private def added(of: JsonNode, parts: Seq[String], fields: String*): Seq[(Seq[String], Value)] =
-    fields.filter(of.has).map(field => (parts :+ s"${field}Total") -> Added(of.path(field).asLong))
+  private def measured(level: String, of: JsonNode, parts: Seq[String]): Seq[(Seq[String], Value)] =
+    for (field <- Figures.fields(level) if of.has(field.name)) yield {
+      val value = of.path(field.name).asLong
+      (parts :+ field.metric) -> (if (field.figure.addsUp) Added(value) else Now(value))
+    }
 
   /** How far the query is behind the arrangements that it reads; `ArrangementStream` reports it. */
   private def readers(progress: StreamingQueryProgress): Seq[(Seq[String], Long)] =

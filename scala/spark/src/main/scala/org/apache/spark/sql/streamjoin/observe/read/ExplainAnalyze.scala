@@ -1,10 +1,9 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streamjoin.base.{EventTimeText, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, Figures, TableFunction}
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.types._
 
 /**
@@ -80,8 +79,8 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
     val whole = row(
       s"${"  " * depth}${outline.ordinal + 1} ${outline.title}",
       of,
-      rowsIn = outline.inputs.map(input => of.sum(query.ofMinute, StatefulNodeExec.rowsIn(input.side))).sum,
-      rowsOut = Some(of.sum(query.ofMinute, StatefulNodeExec.RowsOut)),
+      rowsIn = outline.inputs.map(input => of.rowsIn(query.ofMinute, input)).sum,
+      rowsOut = Some(of.sum(query.ofMinute, "rowsOut")),
       late = Some(of.late(query.ofMinute)),
       padded = Some(of.sum(query.ofMinute, "paddedRows")),
       rowsKept = of.sum(_.rows.sum),
@@ -104,8 +103,8 @@ final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long
       s"${"  " * depth}${input.side.fold("")(_ + ": ")}${input.name}",
       of,
       side = input.side,
-      rowsIn = of.sum(query.ofMinute, StatefulNodeExec.rowsIn(input.side)),
-      late = input.side.map(side => of.sum(query.ofMinute, s"${side}LateRows")),
+      rowsIn = of.rowsIn(query.ofMinute, input),
+      late = input.side.map(side => of.sum(query.ofMinute, Figures.ofSide(Some(side), "lateRows"))),
       rowsKept = of.sum(_.rows(at)),
       bytesKept = of.sum(_.bytes(at)),
       watermarks = Some(of.columns(input).map { key =>

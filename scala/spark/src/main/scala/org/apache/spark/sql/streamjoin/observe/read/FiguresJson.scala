@@ -6,9 +6,9 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.streamjoin.base.Figures
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.observe.collect.{RowPath, TimeHistogram}
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 
 /**
  * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
@@ -51,12 +51,16 @@ final private[streamjoin] class FiguresJson(
       .put("operator", of.outline.ordinal + 1)
       .put("kind", of.outline.kind)
       .put("title", of.outline.title)
-      .put("rowsOut", of.sum(Seq(batch), StatefulNodeExec.RowsOut))
-      .put("late", of.late(Seq(batch)))
-      .put("padded", of.sum(Seq(batch), "paddedRows"))
-      .put("rowsKept", of.sum(_.rows.sum))
-      .put("bytesKept", of.sum(_.bytes.sum))
-      .put("memoryBytes", of.sum(_.indexBytes))
+    Figures.fields("operators").foreach { field =>
+      val value = field.figure.name match {
+        case "lateRows" => of.late(Seq(batch))
+        case "rowsInState" => of.sum(_.rows.sum)
+        case "bytesInState" => of.sum(_.bytes.sum)
+        case "indexBytes" => of.sum(_.indexBytes)
+        case name => of.sum(Seq(batch), name)
+      }
+      node.put(field.name, value)
+    }
     val phases = node.putObject("phasesMs")
     of.phases.foreach { case (phase, millis) => phases.put(phase, millis) }
     val tasks = node.putObject("tasks")
@@ -115,12 +119,15 @@ final private[streamjoin] class FiguresJson(
     def millis(field: String, micros: Option[Long], to: ObjectNode): Unit =
       micros.foreach(value => to.put(field, Math.floorDiv(value, 1000L)))
     input.side.foreach(node.put("side", _))
-    node
-      .put("name", input.name)
-      .put("rowsIn", of.sum(Seq(batch), StatefulNodeExec.rowsIn(input.side)))
-      .put("rowsKept", of.sum(_.rows(at)))
-      .put("bytesKept", of.sum(_.bytes(at)))
-    input.side.foreach(side => node.put("late", of.sum(Seq(batch), s"${side}LateRows")))
+    node.put("name", input.name)
+    Figures.fields("inputs").filter(_.figure.name != "lateRows" || input.side.isDefined).foreach { field =>
+      val value = field.figure.name match {
+        case "rowsInState" => of.sum(_.rows(at))
+        case "bytesInState" => of.sum(_.bytes(at))
+        case name => of.sum(Seq(batch), Figures.ofSide(input.side, name))
+      }
+      node.put(field.name, value)
+    }
     of.path(at).foreach(path(_, node))
     val columns = node.putArray("columns")
     of.columns(input).foreach { key =>

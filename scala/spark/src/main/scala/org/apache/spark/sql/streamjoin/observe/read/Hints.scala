@@ -4,9 +4,6 @@ import java.time.Instant
 
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
-
-import streamjoin.core.Side
 
 /**
  * What stands out in the figures of a query, each as a sentence that says what to write.
@@ -75,7 +72,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     last <- of.last
     keys <- Option(last.customMetrics.get("keysWithVersion")).map(_.longValue)
     ignored = of.sum(query.recent, "ignoredVersions")
-    came = of.sum(query.recent, StatefulNodeExec.rowsIn(Some(Side.Right.name)))
+    came = of.sum(query.recent, "rightRowsIn")
     if keys == 0 && ignored == came && ignored >= UnreadMessages.Many
   } yield UnreadMessages.ofVersions(ignored)
 

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, StreamingQueryPlanTraverseHelper}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress}
-import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.base.{Figures, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.{
@@ -17,7 +17,6 @@ import org.apache.spark.sql.streamjoin.observe.collect.{
   TaskReport,
   TimeHistogram
 }
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.watermark.IdleInputs
 
@@ -150,7 +149,7 @@ final private[streamjoin] class OperatorFigures(
   /** Of this operator, the last one last. */
   private def progress(of: Seq[StreamingQueryProgress]): Seq[StateOperatorProgress] =
     of.flatMap(_.stateOperators).filter { operator =>
-      Option(operator.customMetrics.get(StatefulNodeExec.Number)).exists(_ == outline.ordinal + 1L)
+      Option(operator.customMetrics.get("join")).exists(_ == outline.ordinal + 1L)
     }
 
   def last: Option[StateOperatorProgress] = progress(recent).lastOption
@@ -162,11 +161,11 @@ final private[streamjoin] class OperatorFigures(
   def late(of: Seq[StreamingQueryProgress]): Long = progress(of).map(_.numRowsDroppedByWatermark).sum
 
   def rowsIn(of: Seq[StreamingQueryProgress], input: InputOutline): Long =
-    sum(of, StatefulNodeExec.rowsIn(input.side))
+    sum(of, Figures.ofSide(input.side, "rowsIn"))
 
   /** When the last batch began that had a row of an input, in milliseconds. */
   def lastRow(input: InputOutline): Option[Long] = recent.reverseIterator
-    .find(one => sum(Seq(one), StatefulNodeExec.rowsIn(input.side)) > 0)
+    .find(one => sum(Seq(one), Figures.ofSide(input.side, "rowsIn")) > 0)
     .map(one => Instant.parse(one.timestamp).toEpochMilli)
 
   /** Of the rows of an input in the last batch: where they went on their way to the operator. */

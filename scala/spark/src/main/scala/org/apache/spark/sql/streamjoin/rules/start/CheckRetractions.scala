@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage}
-import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
@@ -103,7 +102,7 @@ private[start] object CheckRetractions {
   private def takesBack(folder: ArrangementFolder): Boolean =
     folder.meta.input != InputKind.Appended || {
       val newest = folder.newest
-      newest >= 0 && folder.manifest(newest).counts.getOrElse(ArrangeTask.ExpiredRows, 0L) > 0
+      newest >= 0 && folder.manifest(newest).counts.getOrElse("expiredRows", 0L) > 0
     }
 
   private def diffs(output: Seq[Attribute]) = output.filter(_.name == ChangeColumns.Diff)

@@ -200,6 +200,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
         .groupBy(_.batchId)
         .map(_._2.last.stateOperators.head.numRowsDroppedByWatermark)
       assert(dropped.sum == 1)
+      checkFigures(job.progress.stateOperators.head, OrderKind)
     }
   }
 

@@ -72,6 +72,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
         val state = query.running.lastProgress.stateOperators.head
         assert(state.operatorName == "streamTableJoin")
         assert(state.numRowsTotal == 0)
+        checkFigures(state, RematchKind)
       }
     }
   }

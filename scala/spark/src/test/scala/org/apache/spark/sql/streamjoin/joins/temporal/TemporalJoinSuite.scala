@@ -394,6 +394,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       assert(job.watermark("right") == "10:20")
       val figures = job.streaming.recentProgress.flatMap(_.stateOperators)
       def sum(name: String) = figures.map(_.customMetrics.asScala.get(name).fold(0L)(_.longValue)).sum
+      checkFigures(job.operator, TemporalKind)
       assert(sum("joinedRows") == 1)
       assert(sum("paddedRows") == 0)
       assert(job.metric("payloadBytes") > 0)

@@ -14,6 +14,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.JoinTest.{at, row}
+import org.apache.spark.sql.streamjoin.base.Figures
 
 /** The metrics as Prometheus gets them from a driver, and the files for Prometheus and Grafana. */
 class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest {
@@ -177,7 +178,9 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
     board.findValuesAsText("expr").asScala.toSeq :+ Files.readString(Path.of("docs/monitoring/alerts.yml"))
   }
 
-  test("each metric of the board and the rules is one that a driver gives") {
+  test("a driver gives the metrics that are defined, and those of the board and the rules are among them") {
+    val fields = Seq("operators", "inputs").flatMap(Figures.fields).map(_.metric)
+    val defined = (fields ++ Figures.of("metrics").map(_.name)).toSet
     val prices = maintainer("code STRING, price INT", Seq(Seq("code")))
     val all = during(prices) {
       prices.feed(Row("a", 1))
@@ -191,6 +194,7 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
             val behind = values("reads").filter(_._1.endsWith("__versionsBehind"))
             assert(behind.values.toSeq == Seq(0))
             assert(behind.keys.head.startsWith("arrangement_"))
+            assert(scraped().keySet.map(_.replaceAll("_(Value|Number)$", "").split("__").last) == defined)
           }
           scraped().keySet
         }

@@ -5,6 +5,8 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
+import org.apache.spark.sql.streamjoin.base.Figures
+
 /**
  * All batches of a query as points of a chart, in bounded memory. A point has of a batch's figures
  * what changes from batch to batch. Where there are more batches than points, neighbors become one:
@@ -48,8 +50,10 @@ private[streamjoin] object BatchSeries {
   private val OfOperator = Seq("operator", "kind", "title")
   private val OfInput = Seq("side", "name")
   private val OfColumn = Seq("name", "watermark", "newest", "heldBy")
-  private val Sums = Seq("rowsOut", "late", "padded", "rowsIn")
-  private val Peaks = Seq("rowsKept", "bytesKept", "memoryBytes")
+  private val (sums, peaks) = {
+    val (added, others) = Seq("operators", "inputs").flatMap(Figures.fields).partition(_.figure.addsUp)
+    (added.map(_.name).distinct, others.map(_.name).distinct)
+  }
 
   def parse(line: String): JsonNode = Mapper.readTree(line)
 
@@ -62,10 +66,10 @@ private[streamjoin] object BatchSeries {
     val made = taken(figures, OfBatch)
     val operators = made.putArray("operators")
     figures.path("operators").forEach { operator =>
-      val of = taken(operator, OfOperator ++ Sums ++ Peaks)
+      val of = taken(operator, OfOperator ++ sums ++ peaks)
       val inputs = of.putArray("inputs")
       operator.path("inputs").forEach { input =>
-        val own = taken(input, OfInput ++ Sums ++ Peaks)
+        val own = taken(input, OfInput ++ sums ++ peaks)
         val columns = own.putArray("columns")
         input.path("columns").forEach(column => columns.add(taken(column, OfColumn)): Unit)
         inputs.add(own): Unit
@@ -106,10 +110,10 @@ private[streamjoin] object BatchSeries {
     } yield same -> one
 
   private def add(earlier: JsonNode, later: ObjectNode): Unit = {
-    Sums
+    sums
       .filter(earlier.has)
       .foreach(field => later.put(field, earlier.path(field).asLong + later.path(field).asLong))
-    Peaks
+    peaks
       .filter(earlier.has)
       .foreach(field => later.put(field, math.max(earlier.path(field).asLong, later.path(field).asLong)))
   }
