@@ -188,6 +188,7 @@ lint-prose: ## lines, phrases and commit subjects of what readers read
 
 format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt
+	$(VENV)/python docs/figure_tables.py
 	$(RUFF) check --fix $(RUFF_CONFIG)
 	$(RUFF) format $(RUFF_CONFIG)
 
