@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.arrangement
 
 import java.nio.file.{Files, Path}
 import java.sql.DriverManager
+import java.util.UUID
 
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Success, Try, Using}
@@ -72,11 +73,18 @@ final private[arrangement] class RestoredWorld(
     of.foreach(name => FileUtils.copyDirectory(path(name).toFile, path(s"$to/$name").toFile))
 
   def restore(of: Seq[String] = OfMaintainer, from: String = "saved"): Unit = of.foreach { name =>
-    FileUtils.deleteDirectory(path(name).toFile)
+    delete(name)
     FileUtils.copyDirectory(path(s"$from/$name").toFile, path(name).toFile)
   }
 
-  def delete(names: String*): Unit = names.foreach(name => FileUtils.deleteDirectory(path(name).toFile))
+  /** A query that runs may write into a folder while it is deleted, so that it is moved first. */
+  def delete(names: String*): Unit = names.foreach { name =>
+    if (Files.exists(path(name))) {
+      val gone = Files.createDirectories(path("gone")).resolve(UUID.randomUUID().toString)
+      Files.move(path(name), gone)
+      FileUtils.deleteQuietly(gone.toFile)
+    }
+  }
 
   // Its readers.
 
