@@ -94,5 +94,3 @@ final private[streamjoin] case class IntervalJoin(
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
     copy(left = newLeft, right = newRight)
 }
-
-private[streamjoin] object IntervalJoin {}

@@ -68,5 +68,3 @@ final private[streamjoin] case class StreamOrder(
 
   override protected def withNewChildInternal(newChild: LogicalPlan): StreamOrder = copy(child = newChild)
 }
-
-private[streamjoin] object StreamOrder {}

@@ -109,5 +109,3 @@ final private[streamjoin] case class RematchJoin(
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): RematchJoin =
     copy(left = newLeft, right = newRight)
 }
-
-private[streamjoin] object RematchJoin {}
