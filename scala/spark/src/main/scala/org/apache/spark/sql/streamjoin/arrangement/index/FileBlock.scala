@@ -10,7 +10,6 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   BaseRef,
-  BlockFile,
   BlockFiles,
   BlockRef,
   Manifest
@@ -47,11 +46,11 @@ final private[streamjoin] class FileBlock(
    * Whether its file is among those of an arrangement.
    *
    * @param filesOf
-   *   the files of a base: after a restore, another base may have its number
+   *   paths of the files of a base: after a restore, another base may have its number
    */
-  private[arrangement] def isKept(newest: Manifest, filesOf: BaseRef => Seq[BlockFile]): Boolean =
+  private[arrangement] def isKept(newest: Manifest, filesOf: BaseRef => Set[String]): Boolean =
     if (file.startsWith(s"${ArrangementFolder.Bases}/"))
-      newest.bases.exists(base => base.version == version && filesOf(base).exists(_.path == file))
+      newest.bases.exists(base => base.version == version && filesOf(base)(file))
     else newest.oldestNeeded <= version
 
   def rawBytes: Int = ref.rawBytes

@@ -212,8 +212,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       val isSafe = slot.unloads == unloads && !memory.exceeded && !blockMemory.hasUnloaded(known)
       isSafe || {
         val newest = newestManifest(high)
+        val filesOf = pathsIfThere(newest)
         val isSo = known.usedBlocks.forall {
-          case block: FileBlock => block.isKept(newest, filesIfThere(newest)); case _ => true
+          case block: FileBlock => block.isKept(newest, filesOf); case _ => true
         } && isRefilled(known)
         if (isSo) slot.unloads = unloads
         isSo
@@ -237,8 +238,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     private def keepOld(slot: Slot, known: KeyIndex, target: Manifest): Unit =
       if (slot.bases != target.bases) {
         slot.bases = target.bases
+        val filesOf = pathsIfThere(target)
         known.usedBlocks.foreach {
-          case block: FileBlock => block.isLast = !block.isKept(target, filesIfThere(target))
+          case block: FileBlock => block.isLast = !block.isKept(target, filesOf)
           case _ =>
         }
       }
@@ -272,10 +274,19 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       if (base.manifest == newest.version) newest.baseFiles
       else manifests.upTo(arrangement, base.manifest, newest.versionId, folder).baseFiles
 
-    /** None if the base goes while it is looked for. */
-    private def filesIfThere(newest: Manifest)(base: BaseRef): Seq[BlockFile] =
-      try filesOf(base, newest)
-      catch { case _: StreamJoinRuntimeException => Nil }
+    /**
+     * The paths of the files of a base, each base looked for once, for all blocks of an index. None if
+     * it goes in the meantime.
+     */
+    private def pathsIfThere(newest: Manifest): BaseRef => Set[String] = {
+      val found = mutable.Map.empty[BaseRef, Set[String]]
+      base =>
+        found.getOrElseUpdate(
+          base,
+          try filesOf(base, newest).map(_.path).toSet
+          catch { case _: StreamJoinRuntimeException => Set.empty[String] }
+        )
+    }
 
     private def buildFrom(base: Option[BaseRef], high: VersionId, newest: Manifest): KeyIndex = {
       stats.rebuilt = true
