@@ -28,7 +28,7 @@ JARS := python/src/streamjoin/jars
 jar_of = $(JARS)/streamjoin-spark$(1)_2.13-$(VERSION).jar
 JAR := $(call jar_of,$(SPARK))
 JAR_SOURCES := $(shell find scala/*/src/main project \( -name target -o -path project/lint -o -path project/release \) -prune -o -type f -print) build.sbt VERSION LICENSE \
-	$(addprefix python/src/streamjoin/,error-conditions.json figures.json)
+	$(addprefix python/src/streamjoin/,error-conditions.json figures.json functions.json)
 
 # Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
 CLASSES := $(TOOLS)/spark-classes-$(SPARK).jsa

@@ -72,7 +72,7 @@ def make(folder: Path, tools: dict[str, str | None], **environment: str) -> subp
     shutil.copytree(ROOT / "project", folder / "project", ignore=shutil.ignore_patterns("target", "project"))
     for name in ("scala/core/src/main", "python/src/streamjoin"):
         (folder / name).mkdir(parents=True)
-    for name in ("error-conditions.json", "figures.json"):
+    for name in ("error-conditions.json", "figures.json", "functions.json"):
         (folder / "python" / "src" / "streamjoin" / name).touch()
     return subprocess.run(
         ["make", "demo"],

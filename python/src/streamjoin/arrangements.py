@@ -13,7 +13,7 @@ from streamjoin._arguments.checks import batch_limits, require_dataframes, unava
 from streamjoin._arguments.columns import ColumnOrName, Key, column_name, columns_of_keys
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._display.formats import format_bytes
-from streamjoin._spark.calls import call_function, run_sql, sql_literal
+from streamjoin._spark.calls import call_function, call_table_function
 from streamjoin._spark.checks import check_session
 
 
@@ -128,9 +128,7 @@ class Arrangement:
         name = reader.id if isinstance(reader, Reader) else reader
         if not isinstance(name, str):
             raise wrong_argument("release", "a reader of the arrangement, or its id", reader)
-        run_sql(
-            self._spark, f"SELECT * FROM sj_release_reader({sql_literal(self.path)}, {sql_literal(name)})"
-        ).collect()
+        call_table_function(self._spark, "sj_release_reader", self.path, name).collect()
 
     def drop(self, *, force: bool = False) -> None:
         """Remove the arrangement and all of its files.
@@ -142,9 +140,7 @@ class Arrangement:
             pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGEMENT_USED`` if it has readers, or if the query that
                 maintains it runs in this application. ``force`` does not override the latter.
         """
-        run_sql(
-            self._spark, f"SELECT * FROM sj_drop_arrangement({sql_literal(self.path)}, {str(bool(force)).lower()})"
-        ).collect()
+        call_table_function(self._spark, "sj_drop_arrangement", self.path, bool(force)).collect()
 
     def _now(self) -> Row:
         return _status(self._spark, self.path)
@@ -372,5 +368,5 @@ def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkS
 
 
 def _status(spark: SparkSession, name_or_path: str) -> Row:
-    (row,) = run_sql(spark, f"SELECT * FROM sj_arrangements({sql_literal(name_or_path)})").collect()
+    (row,) = call_table_function(spark, "sj_arrangements", name_or_path).collect()
     return row

@@ -9,7 +9,7 @@ from streamjoin._arguments.checks import require_type, wrong_argument
 from streamjoin._arguments.queries import session_of
 from streamjoin._arguments.renamed import renamed_argument
 from streamjoin._display.notebook import with_html_table
-from streamjoin._spark.calls import run_sql, sql_literal
+from streamjoin._spark.calls import call_table_function
 from streamjoin._spark.checks import check_session
 
 
@@ -60,7 +60,7 @@ def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame
     require_type(bool, with_skew, "sj.explain_analyze", "with_skew=True or with_skew=False")
     spark = session_of(query, "sj.explain_analyze")
     check_session(spark)
-    return with_html_table(run_sql(spark, f"SELECT * FROM sj_explain_analyze('{query.id}', {str(with_skew).lower()})"))
+    return with_html_table(call_table_function(spark, "sj_explain_analyze", str(query.id), with_skew))
 
 
 @renamed_argument("of", "query")
@@ -102,9 +102,7 @@ def why(query: StreamingQuery | str, condition: str, batches: int = 10) -> DataF
     if not isinstance(batches, int) or isinstance(batches, bool) or batches < 1:
         raise wrong_argument("sj.why", "a positive number as batches", batches)
     spark, _, which = _query_or_checkpoint(query, "sj.why")
-    return with_html_table(
-        run_sql(spark, f"SELECT * FROM sj_why({sql_literal(which)}, {sql_literal(condition)}, {batches})")
-    )
+    return with_html_table(call_table_function(spark, "sj_why", which, condition, batches))
 
 
 def _query_or_checkpoint(query: StreamingQuery | str, call: str) -> tuple[SparkSession, str, str]:

@@ -6,7 +6,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjoin._arguments.checks import require_dataframes, require_type
 from streamjoin._arguments.queries import session_of
 from streamjoin._display.notebook import with_html_table
-from streamjoin._spark.calls import call_function, run_sql
+from streamjoin._spark.calls import call_function, call_table_function
 from streamjoin._spark.checks import check_session
 from streamjoin._spark.extension import EXTENSION, is_connect
 from streamjoin.errors import StreamJoinError
@@ -142,4 +142,4 @@ def late_rows(query: StreamingQuery, streaming: bool = False) -> DataFrame:
     """
     spark = session_of(query, "sj.late_rows")
     check_session(spark)
-    return run_sql(spark, f"SELECT * FROM sj_late_rows('{query.id}', {str(streaming).lower()})")
+    return call_table_function(spark, "sj_late_rows", str(query.id), streaming)

@@ -6,13 +6,13 @@ Spark looks for such a function. What has no DataFrame is a table function in SQ
 """
 
 import json
-import re
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from streamjoin._spark.extension import EXTENSION, is_connect
+from streamjoin._spark.functions import checked, sql_call
 from streamjoin.errors import StreamJoinError
 
 
@@ -40,22 +40,23 @@ def call_function(df: DataFrame, name: str, *columns: Column, **arguments: Any) 
         pyspark.errors.AnalysisException: What the function rejects, at the call in either kind of session.
     """
     functions = functions_for(df)
-    values = {key: value for key, value in arguments.items() if value is not None}
+    given = {key: value for key, value in arguments.items() if value is not None}
+    values = checked(name, given, on_frame=True)
     made = df.select("*", functions.call_function(name, functions.lit(json.dumps(values)), *columns))
     if is_connect(made):
         _ = made.schema  # the server is asked now, and the answer is kept
     return made
 
 
-def run_sql(spark: SparkSession, text: str) -> DataFrame:
-    """Return the answer to a query that calls a table function of the extension.
+def call_table_function(spark: SparkSession, name: str, *values: str | bool | int) -> DataFrame:
+    """Return the answer of a table function of the extension, called with these arguments.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING`` if the session does not know the function.
         pyspark.errors.AnalysisException: What the function rejects.
     """
     try:
-        found = spark.sql(text)
+        found = spark.sql(f"SELECT * FROM {sql_call(name, *values)}")
         if is_connect(found):
             _ = found.schema
         return found
@@ -68,12 +69,3 @@ def run_sql(spark: SparkSession, text: str) -> DataFrame:
             advice="Start the server with `--jars <the jar that python -m streamjoin jar prints> "
             f"--conf spark.sql.extensions={EXTENSION}`.",
         ) from error
-
-
-def sql_literal(text: str) -> str:
-    """Return SQL for a text: what would need quotes or escapes goes as the bytes of UTF-8, as ``X'6974277320'``.
-
-    So it means the same whatever ``spark.sql.parser.escapedStringLiterals`` says and whichever extension's parser comes
-    first. Parameters do not: Spark writes them into the text with escapes, and other parsers drop them.
-    """
-    return f"'{text}'" if re.fullmatch(r"[A-Za-z0-9_ .,:/=<>()+*-]*", text) else f"X'{text.encode().hex().upper()}'"

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from streamjoin._packaging.jars import JarInfo, check_server_jar
-from streamjoin._spark.calls import run_sql
+from streamjoin._spark.calls import call_table_function
 from streamjoin._spark.extension import is_connect
 
 _checked_servers: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
@@ -20,7 +20,7 @@ def check_session(spark: SparkSession) -> None:
 
         check_driver(spark)
     elif spark not in _checked_servers:
-        (row,) = run_sql(spark, "SELECT * FROM sj_version()").collect()
+        (row,) = call_table_function(spark, "sj_version").collect()
         # A client and its server are upgraded apart.
         check_server_jar(JarInfo(row.version, row.spark_version), spark.version)
         _checked_servers[spark] = True

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamjoin._arguments.queries import session_of
-from streamjoin._spark.calls import run_sql
+from streamjoin._spark.calls import call_table_function
 from streamjoin._spark.checks import check_session
 from streamjoin.monitoring import _files
 from streamjoin.monitoring._files import no_figures
@@ -54,7 +54,7 @@ def _driver_figures(spark: SparkSession, query: StreamingQuery, until: float) ->
     """Return the figures that the driver has of a query; it waits for those of the last batch until some time."""
     key = str(query.id)
     while True:
-        found = parse_lines(row.figures for row in run_sql(spark, f"SELECT figures FROM sj_figures('{key}')").collect())
+        found = parse_lines(row.figures for row in call_table_function(spark, "sj_figures", key).collect())
         last = found[key][-1]["batch"] if key in found else -1
         progress = query.lastProgress
         if time.monotonic() >= until or progress is None or last >= progress.batchId:

@@ -7,8 +7,7 @@ import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.streaming.DataStreamWriter
-import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
-import org.apache.spark.sql.streamjoin.base.TextArgument
+import org.apache.spark.sql.streamjoin.ScalaApi.{ask, invoke}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
@@ -37,7 +36,7 @@ object Arrangement {
   def table(spark: SparkSession, nameOrPath: String): LookUpTable = new LookUpTable(spark, nameOrPath)
 
   private def state(spark: SparkSession, nameOrPath: String): Row =
-    spark.sql(s"SELECT * FROM sj_arrangements(${TextArgument.sql(nameOrPath)})").head()
+    ask(spark, "sj_arrangements", nameOrPath).head()
 }
 
 /** An existing arrangement. Versions, rows, bytes and readers are read again on each call. */
@@ -87,9 +86,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
    *   the reader's id in [[readers]]
    */
   def release(reader: String): Unit =
-    spark
-      .sql(s"SELECT * FROM sj_release_reader(${TextArgument.sql(path)}, ${TextArgument.sql(reader)})")
-      .collect(): Unit
+    ask(spark, "sj_release_reader", path, reader).collect(): Unit
 
   /** Removes the arrangement and all of its files. Fails while it has readers or its query runs. */
   def drop(): Unit = drop(force = false)
@@ -101,7 +98,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
    *   removes it even if it has readers; their queries then fail
    */
   def drop(force: Boolean): Unit =
-    spark.sql(s"SELECT * FROM sj_drop_arrangement(${TextArgument.sql(path)}, $force)").collect(): Unit
+    ask(spark, "sj_drop_arrangement", path, force).collect(): Unit
 
   /** Returns the rows as a batch DataFrame. Each read sees the newest version at that time. */
   def toDF(): DataFrame = spark.read.format("streamjoin").load(path)
@@ -143,8 +140,7 @@ final class Arrangement private[streamjoin] (spark: SparkSession, nameOrPath: St
  */
 final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: String) {
   private var keys = Seq.empty[Seq[String]]
-  private var notSent = Arrangements.NotSent
-  private var opColumn, diffColumn, timeColumn, orderColumn, ttlText = Option.empty[String]
+  private var arguments = Map[String, Any]("path" -> nameOrPath)
 
   /**
    * Adds an index on the given key columns. For a changelog, the first index is the primary key.
@@ -152,31 +148,34 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
   @varargs def key(column: String, more: String*): ArrangementWriter = key((column +: more).asJava)
 
   /** Adds an index on the given key columns. */
-  def key(columns: JList[String]): ArrangementWriter = set(keys :+= columns.asScala.toSeq)
+  def key(columns: JList[String]): ArrangementWriter = {
+    keys :+= columns.asScala.toSeq
+    set("keys" -> keys)
+  }
 
   /** Sets the column with the operation of a changelog: `insert`, `update` or `delete`. */
-  def op(column: String): ArrangementWriter = set { opColumn = Some(column) }
+  def op(column: String): ArrangementWriter = set("op" -> column)
 
   /** Sets the column with the number of copies that are added, or removed if it is negative. */
-  def diff(column: String): ArrangementWriter = set { diffColumn = Some(column) }
+  def diff(column: String): ArrangementWriter = set("diff" -> column)
 
   /**
    * Sets the column that orders the rows of a key across all batches. A row older than the last one
    * of its key is ignored.
    */
-  def time(column: String): ArrangementWriter = set { timeColumn = Some(column) }
+  def time(column: String): ArrangementWriter = set("time" -> column)
 
   /**
    * Sets the column that orders rows with the same time, such as a position in a log. Without
    * [[time]], it orders all rows of a key.
    */
-  def order(column: String): ArrangementWriter = set { orderColumn = Some(column) }
+  def order(column: String): ArrangementWriter = set("order" -> column)
 
   /**
    * Sets how long rows are kept. A row whose [[time]] is longer ago is removed with the next batch,
    * as if it had been deleted. A restarted query may use another duration.
    */
-  def ttl(length: String): ArrangementWriter = set { ttlText = Some(length) }
+  def ttl(length: String): ArrangementWriter = set("ttl" -> length)
 
   /** Sets how long rows are kept after their [[time]]. */
   def ttl(length: Duration): ArrangementWriter = ttl(Durations.text(length))
@@ -185,30 +184,20 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
    * Sets the text, or the bytes of it, that stands for a value that was not sent. The row then
    * keeps its current value. The default is that of Debezium, `__debezium_unavailable_value`.
    */
-  def unavailable(placeholder: String): ArrangementWriter = set { notSent = Some(placeholder) }
+  def unavailable(placeholder: String): ArrangementWriter =
+    set("unavailable" -> placeholder, "as_sent" -> false)
 
   /** Stores values as sent, without treating any text as a placeholder. */
-  def asSent: ArrangementWriter = set { notSent = None }
+  def asSent: ArrangementWriter = set("as_sent" -> true)
 
   /** Returns the writer of the query. Start it like any streaming query. */
   def writeStream: DataStreamWriter[Row] =
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
-  private[streamjoin] def toDF(): DataFrame =
-    Arrangements.arrange(
-      df,
-      nameOrPath,
-      keys,
-      opColumn,
-      diffColumn,
-      timeColumn,
-      orderColumn,
-      ttlText,
-      notSent
-    )
+  private[streamjoin] def toDF(): DataFrame = invoke(df, "sj_arrange")(arguments.toSeq: _*)
 
-  private def set(change: => Unit): ArrangementWriter = {
-    change
+  private def set(values: (String, Any)*): ArrangementWriter = {
+    arguments ++= values
     this
   }
 }

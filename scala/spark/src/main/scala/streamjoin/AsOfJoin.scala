@@ -2,7 +2,6 @@ package streamjoin
 
 import java.time.Duration
 
-import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins}
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**
@@ -18,20 +17,15 @@ import org.apache.spark.sql.{Column, DataFrame}
  */
 final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[AsOfJoin](left, right) {
-  private var matched: Option[Closest] = None
-  private var directed: Option[Closest] = None
-  private var toleranceText: Option[String] = None
-  private var inOrder = true
-
-  override private[streamjoin] def self: AsOfJoin = this
+  private var times: Option[Column] = None
 
   /**
    * Sets the comparison of the event times. `l("t") >= r("t")` looks backward, `<=` forward; `>`
    * and `<` exclude equal times.
    */
   def matching(condition: Column): AsOfJoin = {
-    matched = Some(Closest.ByColumn(condition))
-    this
+    times = Some(condition)
+    set("match" -> None)
   }
 
   /**
@@ -39,8 +33,8 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
    * unless one of them has such an alias.
    */
   def matching(condition: String): AsOfJoin = {
-    matched = Some(Closest.BySql(condition))
-    this
+    times = None
+    set("match" -> condition)
   }
 
   /**
@@ -51,29 +45,20 @@ final class AsOfJoin private[streamjoin] (left: DataFrame, right: DataFrame)
    * @param allowExactMatches
    *   whether a row of the same time matches
    */
-  def direction(direction: String, allowExactMatches: Boolean): AsOfJoin = {
-    directed = Some(Closest.InDirection(direction, allowExactMatches))
-    this
-  }
+  def direction(direction: String, allowExactMatches: Boolean): AsOfJoin =
+    set("direction" -> direction, "allow_exact_matches" -> allowExactMatches)
 
   /** Compares the columns with a watermark. A row of the same time matches. */
   def direction(direction: String): AsOfJoin = this.direction(direction, allowExactMatches = true)
 
   /** Sets the largest distance between the two times. Required if the join looks forward. */
-  def tolerance(length: String): AsOfJoin = {
-    toleranceText = Some(length)
-    this
-  }
+  def tolerance(length: String): AsOfJoin = set("tolerance" -> length)
 
   /** Sets the largest distance between the two times. */
   def tolerance(length: Duration): AsOfJoin = tolerance(Durations.text(length))
 
   /** Sets whether a batch emits its rows in the order of the left time. Default: true. */
-  def ordered(isOrdered: Boolean): AsOfJoin = {
-    inOrder = isOrdered
-    this
-  }
+  def ordered(isOrdered: Boolean): AsOfJoin = set("ordered" -> isOrdered)
 
-  override def toDF(): DataFrame =
-    TemporalJoins.asof(joined, (matched ++ directed).toSeq, toleranceText, inOrder)
+  override def toDF(): DataFrame = call("sj_asof_join", times.toSeq: _*)
 }

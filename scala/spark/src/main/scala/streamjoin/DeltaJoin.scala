@@ -5,6 +5,7 @@ import java.util.{List => JList}
 import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.streamjoin.ScalaApi.invoke
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
@@ -71,7 +72,10 @@ final class DeltaJoin private[streamjoin] (spark: SparkSession) {
   def option(name: String, value: String): DeltaJoin = set(options += name -> value)
 
   /** Returns the changes of the join as a stream. */
-  def toDF(): DataFrame = DeltaJoins.changes(spark, inputs, condition, columns, how, options)
+  def toDF(): DataFrame = {
+    val joined = DeltaJoins.written(spark, inputs, condition, columns, options)
+    invoke(joined, "sj_delta_join")("names" -> inputs.map(_._1), "how" -> how)
+  }
 
   private def set(change: => Unit): DeltaJoin = {
     change

@@ -3,8 +3,6 @@ package streamjoin
 import java.time.Duration
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
-import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 
 /**
  * Joins two streams whose event times differ by at most a given duration. The result is that of
@@ -17,17 +15,11 @@ import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
  */
 final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[IntervalJoin](left, right) {
-  private var limits: Option[(Option[String], String)] = None
-
-  override private[streamjoin] def self: IntervalJoin = this
 
   /**
    * Adds the bound `|right.time - left.time| <= distance` on the event-time columns of both inputs.
    */
-  def within(distance: String): IntervalJoin = {
-    limits = Some((None, distance))
-    this
-  }
+  def within(distance: String): IntervalJoin = set("lower" -> None, "upper" -> distance)
 
   /** Adds the bound `|right.time - left.time| <= distance`. */
   def within(distance: Duration): IntervalJoin = within(Durations.text(distance))
@@ -37,20 +29,14 @@ final class IntervalJoin private[streamjoin] (left: DataFrame, right: DataFrame)
    * of a day or more, days are calendar days of the session's time zone, as in all interval
    * arithmetic of Spark.
    */
-  def within(lower: String, upper: String): IntervalJoin = {
-    limits = Some((Some(lower), upper))
-    this
-  }
+  def within(lower: String, upper: String): IntervalJoin = set("lower" -> lower, "upper" -> upper)
 
   /** Adds the bound `lower <= right.time - left.time <= upper`. */
   def within(lower: Duration, upper: Duration): IntervalJoin =
     within(Durations.text(lower), Durations.text(upper))
 
-  override def toDF(): DataFrame = limits match {
-    case Some((lower, upper)) => IntervalJoins.within(joined, lower, upper)
-    case None if left.isStreaming || right.isStreaming => joined
-    case None =>
-      val plain = joined
-      DeltaJoins.ofTables(plain).getOrElse(plain)
-  }
+  override def toDF(): DataFrame =
+    if (arguments.nonEmpty) call("sj_within")
+    else if (left.isStreaming || right.isStreaming || !StreamJoin.isEnabled(left.sparkSession)) joined
+    else call("sj_changes")
 }

@@ -5,6 +5,7 @@ import java.util.{List => JList}
 import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.streamjoin.ScalaApi.invoke
 import org.apache.spark.sql.streamjoin.front.functions.JoinOn
 import org.apache.spark.sql.{Column, DataFrame}
 
@@ -16,10 +17,10 @@ import org.apache.spark.sql.{Column, DataFrame}
  *   the builder of one kind of join
  */
 abstract class JoinBuilder[B <: JoinBuilder[B]] private[streamjoin] (left: DataFrame, right: DataFrame) {
+  self: B =>
   private var by: Option[JoinOn] = None
   private var how = "inner"
-
-  private[streamjoin] def self: B
+  private[streamjoin] var arguments = Map.empty[String, Any]
 
   /**
    * Joins on columns that both inputs have. The result has each of them once, before the other
@@ -46,6 +47,15 @@ abstract class JoinBuilder[B <: JoinBuilder[B]] private[streamjoin] (left: DataF
   }
 
   private[streamjoin] def joined: DataFrame = JoinOn.joined(left, right, by, how)
+
+  private[streamjoin] def set(values: (String, Any)*): B = {
+    arguments ++= values
+    self
+  }
+
+  /** What a function of the extension makes of the plain join, with what was set. */
+  private[streamjoin] def call(function: String, columns: Column*): DataFrame =
+    invoke(joined, function, columns: _*)(arguments.toSeq: _*)
 
   /** Returns the joined streams. */
   def toDF(): DataFrame

@@ -3,7 +3,7 @@ package streamjoin
 import java.time.Duration
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.streamjoin.{StreamInputs => Inputs}
+import org.apache.spark.sql.streamjoin.ScalaApi.invoke
 
 /**
  * Properties that a query may declare for one of its streams in addition to `withWatermark`. Each
@@ -19,7 +19,8 @@ object StreamInputs {
    * @param lag
    *   how late a row may be, zero or longer; rounded up to whole milliseconds
    */
-  def imposeOrder(df: DataFrame, time: String, lag: String): DataFrame = Inputs.imposeOrder(df, time, lag)
+  def imposeOrder(df: DataFrame, time: String, lag: String): DataFrame =
+    invoke(df, "sj_impose_order")("time" -> time, "lag" -> lag)
 
   /** Calls `withWatermark`, after checking the column and the lag. */
   def imposeOrder(df: DataFrame, time: String, lag: Duration): DataFrame =
@@ -29,7 +30,7 @@ object StreamInputs {
    * Returns the rows in ascending order of a column that has a watermark, across all tasks and
    * batches.
    */
-  def sorted(df: DataFrame, time: String): DataFrame = Inputs.ordered(df, time)
+  def sorted(df: DataFrame, time: String): DataFrame = invoke(df, "sj_sorted")("time" -> time)
 
   /**
    * Returns a stream whose rows are either data or bounds (punctuation); see [[BoundedStream]].
@@ -49,7 +50,8 @@ object StreamInputs {
    * @param timeout
    *   one millisecond or longer
    */
-  def idleAfter(df: DataFrame, timeout: String): DataFrame = Inputs.idleAfter(df, timeout)
+  def idleAfter(df: DataFrame, timeout: String): DataFrame =
+    invoke(df, "sj_idle_after")("after" -> timeout)
 
   /** Returns a stream that stops holding others back after the timeout without rows. */
   def idleAfter(df: DataFrame, timeout: Duration): DataFrame = idleAfter(df, Durations.text(timeout))
@@ -61,13 +63,10 @@ object StreamInputs {
  * back in time has no effect.
  */
 final class BoundedStream private[streamjoin] (df: DataFrame, time: String, isBound: String) {
-  private var lagText, partition = Option.empty[String]
+  private var arguments = Map[String, Any]("time" -> time, "is_bound" -> isBound)
 
   /** Sets how late a row may be. Leave it out if the column already has a watermark. */
-  def lag(lag: String): BoundedStream = {
-    lagText = Some(lag)
-    this
-  }
+  def lag(lag: String): BoundedStream = set("lag" -> lag)
 
   /** Sets how late a row may be. */
   def lag(lag: Duration): BoundedStream = this.lag(Durations.text(lag))
@@ -76,11 +75,13 @@ final class BoundedStream private[streamjoin] (df: DataFrame, time: String, isBo
    * Sets the column that identifies the stream's partitions, if each partition has its own bounds.
    * The watermark is then the lowest of the partitions that have sent a row.
    */
-  def per(column: String): BoundedStream = {
-    partition = Some(column)
+  def per(column: String): BoundedStream = set("per" -> column)
+
+  /** Returns the rows of data, without the bounds. */
+  def toDF(): DataFrame = invoke(df, "sj_with_bounds")(arguments.toSeq: _*)
+
+  private def set(argument: (String, String)): BoundedStream = {
+    arguments += argument
     this
   }
-
-  /** The rows of data. */
-  def toDF(): DataFrame = Inputs.withBounds(df, time, isBound, lagText, partition)
 }

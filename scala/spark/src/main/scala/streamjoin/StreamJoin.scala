@@ -1,11 +1,10 @@
 package streamjoin
 
 import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streamjoin.ScalaApi.{ask, invoke}
 import org.apache.spark.sql.streamjoin.StreamJoinExtensions
-import org.apache.spark.sql.streamjoin.base.{BuiltJar, TextArgument}
-import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
+import org.apache.spark.sql.streamjoin.base.BuiltJar
 import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
-import org.apache.spark.sql.streamjoin.observe.read.QueryLateRows
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /**
@@ -63,7 +62,7 @@ object StreamJoin {
    * @throws org.apache.spark.sql.AnalysisException
    *   for a join that `start()` would reject
    */
-  def bounds(df: DataFrame): DataFrame = BoundsOfQuery.of(df)
+  def bounds(df: DataFrame): DataFrame = invoke(df, "sj_bounds")()
 
   /**
    * Returns the rows that the joins of a query have dropped as late, up to its last committed
@@ -73,14 +72,14 @@ object StreamJoin {
    *   if the query does not keep them
    */
   def lateRows(query: StreamingQuery): DataFrame =
-    QueryLateRows.of(query.sparkSession, query, streaming = false)
+    ask(query.sparkSession, "sj_late_rows", query.id, false)
 
   /**
    * Returns the rows that the joins of a query drop as late, as a stream that continues while the
    * query drops rows.
    */
   def lateRowsStream(query: StreamingQuery): DataFrame =
-    QueryLateRows.of(query.sparkSession, query, streaming = true)
+    ask(query.sparkSession, "sj_late_rows", query.id, true)
 
   /**
    * Returns what the joins of a running query keep, which input holds the others back, and hints
@@ -97,7 +96,7 @@ object StreamJoin {
    *   adds a row for each task, and the hottest keys of each input
    */
   def explainAnalyze(query: StreamingQuery, withSkew: Boolean): DataFrame =
-    query.sparkSession.sql(s"SELECT * FROM sj_explain_analyze('${query.id}', $withSkew)")
+    ask(query.sparkSession, "sj_explain_analyze", query.id, withSkew)
 
   /**
    * Returns what has become of the rows of a join's inputs that satisfy a condition, based on the
@@ -106,7 +105,8 @@ object StreamJoin {
    * @param condition
    *   SQL text on the columns of an input
    */
-  def why(query: StreamingQuery, condition: String): DataFrame = why(query, condition, "")
+  def why(query: StreamingQuery, condition: String): DataFrame =
+    ask(query.sparkSession, "sj_why", query.id, condition)
 
   /**
    * Returns what has become of the rows of a join's inputs that satisfy a condition.
@@ -117,12 +117,7 @@ object StreamJoin {
    *   the number of batches to look back
    */
   def why(query: StreamingQuery, condition: String, batches: Int): DataFrame =
-    why(query, condition, s", $batches")
-
-  private def why(query: StreamingQuery, condition: String, more: String): DataFrame = {
-    val text = TextArgument.sql(condition)
-    query.sparkSession.sql(s"SELECT * FROM sj_why('${query.id}', $text$more)")
-  }
+    ask(query.sparkSession, "sj_why", query.id, condition, batches)
 
   /** Returns whether the session has the extension. */
   def isEnabled(spark: SparkSession): Boolean = StreamJoinExtensions.isEnabled(spark)

@@ -7,7 +7,7 @@ import scala.annotation.varargs
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, VersionedInput}
+import org.apache.spark.sql.streamjoin.joins.temporal.VersionedInput
 
 /**
  * Joins each row of a stream with the version of a table that was valid at the row's time. A row
@@ -23,38 +23,34 @@ import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, VersionedI
  */
 final class TemporalJoin private[streamjoin] (stream: DataFrame, versions: VersionedStream)
     extends JoinBuilder[TemporalJoin](stream, versions.changes) {
-  private var time: Option[String] = None
-  private var historyText: Option[String] = None
-  private var inOrder = true
-
-  override private[streamjoin] def self: TemporalJoin = this
 
   /** Sets the event-time column of the stream. Default: the column with a watermark. */
-  def asOf(column: String): TemporalJoin = {
-    time = Some(column)
-    this
-  }
+  def asOf(column: String): TemporalJoin = set("as_of" -> column)
 
   /**
    * Sets how far a row may be behind the rows emitted so far and still match the version that was
    * valid at its time. Versions are kept for this additional time, and the watermark of the result
    * lags by as much.
    */
-  def history(length: String): TemporalJoin = {
-    historyText = Some(length)
-    this
-  }
+  def history(length: String): TemporalJoin = set("history" -> length)
 
   /** Sets how far a row may be behind the rows emitted so far and still match. */
   def history(length: Duration): TemporalJoin = history(Durations.text(length))
 
   /** Sets whether a batch emits its rows in the order of time. Default: true. */
-  def ordered(isOrdered: Boolean): TemporalJoin = {
-    inOrder = isOrdered
-    this
-  }
+  def ordered(isOrdered: Boolean): TemporalJoin = set("ordered" -> isOrdered)
 
-  override def toDF(): DataFrame = TemporalJoins.temporal(joined, versions.input, time, historyText, inOrder)
+  override def toDF(): DataFrame = {
+    import versions.input
+    set(
+      "key" -> input.key,
+      "time" -> input.timeName,
+      "op" -> input.opName,
+      "order" -> input.orderName,
+      "unavailable" -> input.unavailable,
+      "as_sent" -> input.unavailable.isEmpty
+    ).call("sj_temporal_join")
+  }
 }
 
 /**

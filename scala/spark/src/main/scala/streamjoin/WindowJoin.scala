@@ -3,9 +3,6 @@ package streamjoin
 import java.time.Duration
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-
-import streamjoin.core.Side
 
 /**
  * Joins two streams within a sliding window, and emits the result in ascending order of time. A
@@ -18,26 +15,18 @@ import streamjoin.core.Side
  */
 final class WindowJoin private[streamjoin] (left: DataFrame, right: DataFrame)
     extends JoinBuilder[WindowJoin](left, right) {
-  private var windows: Map[Side, String] = Map.empty
-
-  override private[streamjoin] def self: WindowJoin = this
 
   /** Sets a window over the right input, which starts at a left row's time. */
-  def following(length: String): WindowJoin = over(Side.Right, length)
+  def following(length: String): WindowJoin = set("following" -> length)
 
   /** Sets a window over the right input, which starts at a left row's time. */
   def following(length: Duration): WindowJoin = following(Durations.text(length))
 
   /** Sets a window over the left input, which ends at a right row's time. */
-  def preceding(length: String): WindowJoin = over(Side.Left, length)
+  def preceding(length: String): WindowJoin = set("preceding" -> length)
 
   /** Sets a window over the left input, which ends at a right row's time. */
   def preceding(length: Duration): WindowJoin = preceding(Durations.text(length))
 
-  private def over(side: Side, length: String): WindowJoin = {
-    windows += side -> length
-    this
-  }
-
-  override def toDF(): DataFrame = WindowJoins.of(joined, windows)
+  override def toDF(): DataFrame = call("sj_window_join")
 }

@@ -5,8 +5,8 @@ import org.apache.spark.sql.streamjoin.base.BuiltJar
 
 /**
  * What the Python package asks of the driver before there is a session, or when one lacks the
- * extension: it loads this class by its name. Everything else it calls by functions in a query,
- * [[calls.FrameFunction]].
+ * extension: it loads this class by its name. Everything else it calls by functions in a query
+ * ([[front.functions.FrameFunction]], [[front.functions.TableFunction]]).
  */
 object PythonApi {
 

@@ -25,12 +25,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => ResolveClauses)
     // Equal windows in the condition of a join.
     extensions.injectResolutionRule(_ => ResolveEqualWindows)
-    // SQL: IMPOSE_ORDER, before Spark looks for a function of that name.
-    extensions.injectHintResolutionRule(ResolveImposeOrderFunction(_))
-    extensions.injectResolutionRule(_ => ResolveImposeOrder)
-    // SQL: VERSIONS declares the key of what FOR SYSTEM_TIME AS OF joins.
-    extensions.injectHintResolutionRule(ResolveVersionsFunction(_))
-    extensions.injectResolutionRule(ResolveDeclaredVersions(_))
+    // SQL: table functions, before Spark looks for functions of their names.
+    extensions.injectHintResolutionRule(ResolveTableFunctions(_))
     // SQL: arrangements by name, and their joins.
     extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
     extensions.injectHintResolutionRule(_ => MarkPossibleDeltaJoins)
@@ -41,21 +37,11 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // Tables that a stream looks up: rematch, and no reads from Spark's cache.
     extensions.injectResolutionRule(_ => RematchTables)
     extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
-    // SQL: sj_bounds, sj_late_rows, sj_explain_analyze, sj_arrangements and its commands. The query
-    // of sj_bounds is analyzed first.
-    extensions.injectHintResolutionRule(ResolveBoundsFunction(_))
-    extensions.injectHintResolutionRule(ResolveLateRowsFunction(_))
-    extensions.injectHintResolutionRule(ResolveExplainAnalyzeFunction(_))
-    extensions.injectHintResolutionRule(ResolveWhyFunction(_))
-    extensions.injectHintResolutionRule(ResolveFiguresFunction(_))
-    extensions.injectHintResolutionRule(ResolveArrangementsFunction(_))
-    extensions.injectHintResolutionRule(ResolveArrangementCommands(_))
-    extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
-    // Functions of the API on a DataFrame, before Spark looks them up; replaced when their input is
-    // resolved.
+    // Functions of the API on a DataFrame, before Spark looks them up. What takes a table or a
+    // DataFrame is replaced when that is resolved; sj_bounds is answered by the whole query.
     extensions.injectHintResolutionRule(ResolveFrameFunctions(_))
     extensions.injectResolutionRule(ResolveFrameCalls(_))
-    extensions.injectHintResolutionRule(ResolveVersionFunction(_))
+    extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
     // As-of joins of two streams, before Spark's optimizer rewrites them.
     extensions.injectPostHocResolutionRule(_ => ResolveAsOfJoins)
     // start(): rejects queries, and hides joins from Spark's checker. The injection point is named

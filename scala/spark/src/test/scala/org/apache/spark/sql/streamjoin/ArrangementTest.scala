@@ -18,7 +18,6 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{IndexRegistry, IndexSe
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Snapshot}
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
@@ -45,14 +44,14 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       on: String,
       select: Seq[String] = Nil,
       options: Map[String, String] = Map.empty,
-      outer: Set[Int] = Set.empty
+      how: String = "inner"
   ): Reader = new Reader(newFolder())(
-    DeltaJoins.of(
+    Frames.delta(
       spark,
       inputs.map { case (name, input) => name -> input.root },
       on,
       select,
-      outer,
+      how,
       options
     )
   )

@@ -13,8 +13,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinKind
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-import org.apache.spark.sql.streamjoin.joins.temporal.{TemporalJoins, TemporalKind}
+import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Encoders, Row}
 
@@ -170,7 +169,7 @@ final class TraceQuery(
         trace.joinType.name
       )
     val made = (trace.windows, trace.closest) match {
-      case (Some(windows), _) => WindowJoins.of(join, inMicros(windows))
+      case (Some(windows), _) => Frames.windows(join, inMicros(windows))
       case (_, Some(closest)) => matched(join, closest)
       case _ => join
     }
@@ -184,10 +183,10 @@ final class TraceQuery(
     if (closest.delete.isDefined || rule.history > 0) {
       val keys = if (needsKey) Seq("k") else trace.equalities.map(_._2)
       val history = Option.when(rule.history > 0)(seconds(rule.history))
-      TemporalJoins.temporal(join, keys, right, closest.delete.map(_ => "op"), left, history)
+      Frames.temporal(join, keys, right, closest.delete.map(_ => "op"), left, history)
     } else {
       val (direction, tolerance) = (rule.direction.toString.toLowerCase, rule.tolerance.map(seconds))
-      TemporalJoins.asof(join, left, right, direction, rule.allowsExact, tolerance)
+      Frames.closest(join, left, right, direction, rule.allowsExact, tolerance)
     }
   }
 

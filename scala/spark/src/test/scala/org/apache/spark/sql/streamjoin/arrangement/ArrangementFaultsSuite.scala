@@ -10,8 +10,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, lit}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest}
 
 import streamjoin.StreamJoin
 
@@ -255,13 +254,11 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       )
       assert(said.contains(s"""option("$option", 10)"""))
       refused("STREAMJOIN_OPTION")(
-        DeltaJoins.of(
+        Frames.delta(
           spark,
           Seq("x" -> it.root, "y" -> it.root),
           "x.k = y.k",
-          Nil,
-          outer = Set.empty,
-          Map(option -> value)
+          options = Map(option -> value)
         )
       )
     }

@@ -14,8 +14,7 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{DataStreamWriter, StreamingQuery, Trigger}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.Upsert
@@ -126,13 +125,11 @@ final private[arrangement] class RestoredWorld(
   val changes = new Kept("changes")(streamed)
 
   val deltaJoin = new Kept("delta-join")(
-    DeltaJoins.of(
+    Frames.delta(
       spark,
       Seq("a" -> root, "b" -> root),
       "a.id = b.id",
-      Seq("a.id", "b.v"),
-      Set.empty,
-      Map.empty[String, String]
+      Seq("a.id", "b.v")
     )
   )
 

@@ -22,11 +22,9 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.apache.spark.sql.expressions.Window
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -73,8 +71,8 @@ class OwnExecSuite extends AnyFunSuite with TableTest with TemporalTest {
       Set("IntervalJoinExec", "StreamOrderExec"),
       pairs,
       streams =>
-        WindowJoins
-          .of(
+        Frames
+          .windows(
             streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
             JoinWindows(Map(Side.Right -> JoinWindow(60L * 60 * 1000000, true)))
           )
@@ -99,13 +97,11 @@ class OwnExecSuite extends AnyFunSuite with TableTest with TemporalTest {
       Set("LookUpExec", "ChangesExec"),
       Seq("a" -> 21, "b" -> 22),
       streams => {
-        val delta = DeltaJoins.of(
+        val delta = Frames.delta(
           spark,
           Seq("p" -> people.root, "q" -> people.root),
           "p.id = q.id",
-          Seq("p.id", "q.v"),
-          Set.empty,
-          Map.empty
+          Seq("p.id", "q.v")
         )
         // The source of the rows that end the other queries.
         delta.select("id", "v").union(streams.raw("o").where("false").select("id", "v"))

@@ -3,9 +3,8 @@ package org.apache.spark.sql.streamjoin.joins
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, TemporalTest, VersionedInput}
-import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 import streamjoin.core.Side
@@ -60,9 +59,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       .selectExpr("id", "t", "v", "v AS n", "-v AS m", "'u' AS op", "'c' AS other")
       .as("d")
     val joined = streams.marked("o", delay).join(right, expr(on), how)
-    val versions = VersionedInput(right, key, Some("t"), op, order, unavailable)
-    if (unavailable.isDefined) select(TemporalJoins.temporal(joined, versions, Some("t"), history, ordered))
-    else select(TemporalJoins.temporal(joined, key, "t", op, "t", history, order, ordered))
+    select(Frames.temporal(joined, key, "t", op, "t", history, order, ordered, unavailable))
   }
 
   private def closest(
@@ -75,12 +72,12 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       where: String = "true"
   ): Query = streams => {
     val joined = streams.marked("o").join(streams.marked("d").where(where), expr(on), how)
-    select(TemporalJoins.asof(joined, Seq(Closest.InDirection(direction, exact)), tolerance, ordered))
+    select(Frames.inDirection(joined, direction, exact, tolerance, ordered))
   }
 
   private def window(side: Side, length: String, how: String = "left_outer"): Query = streams =>
     select(
-      WindowJoins.of(
+      Frames.windows(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how),
         Map(side -> length)
       )
@@ -90,7 +87,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
     streams.raw("o").withWatermark("t", "5 minutes").selectExpr("id", "t", "v AS a", "v AS b")
 
   private def sorted(streams: Streams): DataFrame =
-    StreamInputs.ordered(plain(streams), "t").selectExpr("a", "b")
+    Frames.sorted(plain(streams), "t").selectExpr("a", "b")
 
   private def input(of: DataFrame => DataFrame): Query = streams => {
     val orders = of(streams.raw("o").selectExpr("*", "v = -1 AS b", "v % 2 AS p"))
@@ -98,11 +95,11 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
   }
 
   private def bounds(isBound: String = "b", lag: String = "0 seconds", per: Option[String] = None): Query =
-    input(StreamInputs.withBounds(_, "t", isBound, Some(lag), per))
+    input(Frames.withBounds(_, "t", isBound, Some(lag), per))
 
   private def idle(after: Option[String]): Query = input { stream =>
     val marked = stream.withWatermark("t", "0 seconds")
-    after.fold(marked)(StreamInputs.idleAfter(marked, _))
+    after.fold(marked)(Frames.idleAfter(marked, _))
   }
 
   private val cases = Seq(

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 
 import streamjoin.StreamJoin
@@ -193,7 +193,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
       third,
       (rows, streams) => third(second(rows, streams), streams),
       (rows, _) => counted("delivered")(rows),
-      (rows, _) => StreamInputs.ordered(rows, "delivered")
+      (rows, _) => Frames.sorted(rows, "delivered")
     )
     for (rest <- above) {
       val streams = newStreams()

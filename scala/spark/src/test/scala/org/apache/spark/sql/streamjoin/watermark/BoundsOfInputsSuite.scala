@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
-import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 
 /**
  * Bounds are rows that say how far a stream is: they move its watermark, and nothing else sees
@@ -17,7 +17,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
 
   /** Rows with `v` = -1 are bounds. */
   private def bounded(streams: Streams, name: String, lag: String = "0 seconds"): DataFrame =
-    StreamInputs
+    Frames
       .withBounds(streams.raw(name).withColumn("b", expr(s"v = $Bound")), "t", "b", Some(lag))
       .as(name)
 
@@ -45,7 +45,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
   test("after a change of per, the partitions of another column count, and only they") {
     def query(per: String)(streams: Streams) = {
       val orders = streams.raw("o").selectExpr("*", "v = -1 AS b", "v % 2 AS odd", "v DIV 100 AS hundreds")
-      StreamInputs
+      Frames
         .withBounds(orders, "t", "b", Some("0 seconds"), Some(per))
         .as("o")
         .join(bounded(streams, "d"), expr(Hourly), "left_outer")
@@ -85,7 +85,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
 
   test("a row whose bound column is null is data, and the lag applies to bounds too") {
     running(job { streams =>
-      val orders = StreamInputs.withBounds(
+      val orders = Frames.withBounds(
         streams.raw("o").withColumn("b", expr("nullif(v, 1) = -1")),
         "t",
         "b",
@@ -124,7 +124,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
   test("bounds move the watermark that a stream already has") {
     running(job { streams =>
       val orders = streams.marked("o").withColumn("b", expr(s"v = $Bound"))
-      val without = StreamInputs.withBounds(orders.selectExpr("id", "t AS time", "v", "b"), "time", "b")
+      val without = Frames.withBounds(orders.selectExpr("id", "t AS time", "v", "b"), "time", "b")
       assert(without.columns.toSeq == Seq("id", "time", "v"))
       without
         .as("o")

@@ -12,8 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.util.ManualClock
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -25,7 +24,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   private val Noon = 1000000000000L
 
   private def idleAfter(streams: Streams, name: String, timeout: String = "30 seconds"): DataFrame =
-    StreamInputs.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), timeout).as(name)
+    Frames.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), timeout).as(name)
 
   /** Only deliveries may be idle. */
   private def outer(how: String = "left_outer", condition: String = Hourly)(streams: Streams): DataFrame =
@@ -204,7 +203,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     val windows = JoinWindows(Map(Side.Right -> JoinWindow(10L * 60 * 1000000, true)))
     running { streams =>
       val joined = streams.marked("o").join(idleAfter(streams, "d"), expr("o.id = d.id"), "full_outer")
-      WindowJoins.of(joined, windows).selectExpr("rowtime", "o.v", "d.v")
+      Frames.windows(joined, windows).selectExpr("rowtime", "o.v", "d.v")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
       job.feed(o("b", "10:30", 2))
@@ -228,7 +227,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     val refused = refusal(idleAfter(newStreams(), "d"))
     assert(refused.getCondition == "STREAMJOIN_INPUT")
     assert(refused.getMessage.contains("sj.idle_after"))
-    val bounds = StreamInputs.withBounds(
+    val bounds = Frames.withBounds(
       newStreams().raw("d").selectExpr("*", "v = 1 AS b"),
       "t",
       "b",
@@ -398,11 +397,11 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   /** Deliveries of several partitions, told apart by `id`, each with its own bounds (`v` = -1). */
   private def partitioned(streams: Streams): DataFrame = {
     val deliveries = streams.raw("d").withColumn("b", expr("v = -1"))
-    val bounded = StreamInputs.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))
+    val bounded = Frames.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))
     streams
       .marked("o")
       .join(
-        StreamInputs.idleAfter(bounded, "30 seconds").as("d"),
+        Frames.idleAfter(bounded, "30 seconds").as("d"),
         expr("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
         "left_outer"
       )

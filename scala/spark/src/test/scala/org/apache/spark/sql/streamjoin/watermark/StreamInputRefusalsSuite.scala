@@ -3,12 +3,12 @@ package org.apache.spark.sql.streamjoin.watermark
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /** What `imposeOrder`, `withBounds` and `idleAfter` refuse before a query starts. */
 class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
-  import StreamInputs._
+  import Frames._
 
   private lazy val streams = newStreams()
   private lazy val raw = streams.raw("o").withColumn("b", expr("v < 0"))

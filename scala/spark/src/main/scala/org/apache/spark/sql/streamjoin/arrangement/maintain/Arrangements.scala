@@ -21,10 +21,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 /** Turns a DataFrame into an arrangement. */
-object Arrangements {
-
-  /** What Debezium writes in place of a value that the database did not send. */
-  val NotSent: Option[String] = Some(Unavailable.Default)
+private[streamjoin] object Arrangements {
 
   /**
    * A DataFrame that maintains an arrangement once it is written to `format("streamjoin")`.
@@ -55,7 +52,7 @@ object Arrangements {
       time: Option[String],
       order: Option[String] = None,
       ttl: Option[String] = None,
-      unavailable: Option[String] = NotSent
+      unavailable: Option[String] = Some(Unavailable.Default)
   ): DataFrame = df.asInstanceOf[ClassicDataset[Row]].sparkSession.withActive {
     if (!df.isStreaming)
       throw StreamJoinErrors.analysis(

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases}
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -42,10 +42,6 @@ final private[streamjoin] case class DropArrangement(
 }
 
 private[streamjoin] object DropArrangement {
-  val Function: TableFunction = TableFunction(
-    "sj_drop_arrangement",
-    "SELECT * FROM sj_drop_arrangement('name or path'), or sj_drop_arrangement('name or path', true) to drop it with its readers"
-  )
   private val Schema = new StructType().add("path", StringType, nullable = false)
 }
 
@@ -84,10 +80,6 @@ final private[streamjoin] case class ReleaseReader(
 }
 
 private[streamjoin] object ReleaseReader {
-  val Function: TableFunction = TableFunction(
-    "sj_release_reader",
-    "SELECT * FROM sj_release_reader('name or path of the arrangement', 'id of the reader')"
-  )
   private val Schema =
     new StructType().add("reader", StringType, nullable = false).add("version", LongType, nullable = false)
 }

@@ -8,16 +8,10 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.types._
 
 /** The arrangements of a folder, or one of them, as a table. */
 private[streamjoin] object ArrangementsOfFolder {
-  val Function: TableFunction = TableFunction(
-    "sj_arrangements",
-    "SELECT * FROM sj_arrangements(), or sj_arrangements('name or path') for one of them"
-  )
-
   private val Reader: StructType = new StructType()
     .add("name", StringType)
     .add("id", StringType, nullable = false)

@@ -2,13 +2,15 @@ package org.apache.spark.sql.streamjoin.front.functions
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.streamjoin.base.CallArguments
 
 /**
- * A call of one of our functions on a DataFrame: `SELECT *, sj_...('{...}', columns) FROM child`.
- * It stays unresolved until the function replaces it, once its child and its columns are resolved.
+ * A call of one of our functions on a DataFrame, `SELECT *, sj_...('{...}', columns) FROM child`,
+ * or on a table, `f(TABLE(child), ...)`. It stays unresolved until the function replaces it, once
+ * its child and its columns are resolved.
  *
  * @param columns
- *   the arguments after the JSON; Spark resolves them by the child
+ *   the arguments that are expressions; Spark resolves them by the child
  */
 final private[streamjoin] case class FrameCall(
     function: FrameFunction,

@@ -1,177 +1,155 @@
 package org.apache.spark.sql.streamjoin.front.functions
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, GetStructField}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.analysis.StreamInput
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
-import org.apache.spark.sql.streamjoin.changes.Unavailable
+import org.apache.spark.sql.streamjoin.base.{CallArguments, FunctionTable}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoins
 import org.apache.spark.sql.streamjoin.joins.order.{RowtimeOrder, WindowJoins}
 import org.apache.spark.sql.streamjoin.joins.temporal.{Closest, TemporalJoins, VersionedInput}
 import org.apache.spark.sql.types.MetadataBuilder
-import org.apache.spark.sql.{AnalysisException, DataFrame, SparkSession}
+import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 import streamjoin.core.Side
 
 /**
- * A function of the API on one DataFrame, as a client sends it. Of two inputs the DataFrame is
- * their plain join: `left.join(right, on, how)`.
+ * A function of [[FunctionTable]] on one DataFrame, as a client sends it, and its builder. Of two
+ * inputs the DataFrame is their plain join: `left.join(right, on, how)`.
  *
- * @param arguments
- *   names of its arguments
  * @param replace
  *   the plan in place of the call, made of the resolved child, the arguments and the resolved
  *   columns
+ * @param inlines
+ *   whether the tables of `WITH` in the child are inlined before, as a DataFrame needs it. A stream
+ *   in such a table is then read once for each call.
  */
-final private[streamjoin] class FrameFunction private (
-    val name: String,
-    val arguments: Set[String],
-    val columns: Range,
-    val replace: FrameFunction.Call => LogicalPlan
+final private[streamjoin] case class FrameFunction(
+    call: FunctionTable.Call,
+    replace: FrameFunction.Call => LogicalPlan,
+    inlines: Boolean = true
 ) {
-  override def toString: String = name
+  def name: String = call.name
 }
 
-/** All functions, by name. Python calls them in classic sessions and over Spark Connect alike. */
+/** All functions, by name. Scala, Python and Spark Connect call them alike. */
 private[streamjoin] object FrameFunction {
 
   /** What a function is called with. */
   final case class Call(
-      session: SparkSession,
+      session: ClassicSession,
       child: LogicalPlan,
       arguments: CallArguments,
       columns: Seq[Expression]
   ) {
 
     /** The child as a DataFrame, for what is written in terms of DataFrames. */
-    def frame: DataFrame = ClassicDataset.ofRows(session.asInstanceOf[ClassicSession], child)
+    def frame: DataFrame = ClassicDataset.ofRows(session, child)
   }
 
   private def planOf(frame: DataFrame): LogicalPlan =
     frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
 
-  private def function(name: String, arguments: String*)(replace: Call => LogicalPlan): FrameFunction =
-    new FrameFunction(name, arguments.toSet, 0 to 0, replace)
-
   /** It is answered once the whole query is analyzed: rules.query.AnswerBoundsFunction. */
-  val Bounds: FrameFunction = function("sj_bounds")(_.child)
+  val Bounds = "sj_bounds"
 
-  private val all: Map[String, FrameFunction] = Seq(
-    Bounds,
-    function("sj_within", "lower", "upper") { call =>
-      IntervalJoins.within(call.child, call.arguments.optionalText("lower"), call.arguments.text("upper"))
+  /** Python asks it which column a `Column` is. */
+  val Column = "sj_column"
+
+  /** A new function is an entry in the table and a builder here. */
+  val builders: Map[String, Call => LogicalPlan] = Map(
+    Bounds -> (_.child),
+    "sj_within" -> { call =>
+      IntervalJoins.within(call.child, call.arguments.get("lower"), call.arguments.text("upper"))
     },
-    function("sj_window_join", "following", "preceding") { call =>
-      val windows = Seq(Side.Right -> "following", Side.Left -> "preceding")
-      WindowJoins.of(
-        call.child,
-        windows.flatMap { case (side, name) => call.arguments.optionalText(name).map(side -> _) }.toMap
-      )
+    "sj_window_join" -> { call =>
+      val windows = Seq[(Side, String)](Side.Right -> "following", Side.Left -> "preceding")
+      val passed = windows.flatMap { case (side, name) => call.arguments.get[String](name).map(side -> _) }
+      WindowJoins.of(call.child, passed.toMap)
     },
-    function("sj_versions", "key", "time", "op", "order", "unavailable", "as_sent") { call =>
-      import call.arguments._
-      val versions =
-        VersionedInput(
-          call.frame,
-          texts("key"),
-          optionalText("time"),
-          optionalText("op"),
-          optionalText("order"),
-          unavailable(call.arguments)
-        )
-      versions.check()
-      planOf(versions.rows)
-    },
-    function(
-      "sj_temporal_join",
-      "key",
-      "time",
-      "op",
-      "order",
-      "as_of",
-      "history",
-      "ordered",
-      "unavailable",
-      "as_sent"
-    ) { call =>
+    "sj_versions" -> versions,
+    "sj_temporal_join" -> { call =>
       import call.arguments._
       TemporalJoins.temporal(
         call.child,
         texts("key"),
         text("time"),
-        optionalText("op"),
-        optionalText("order"),
-        optionalText("as_of"),
-        optionalText("history"),
-        flag("ordered", default = true),
-        unavailable(call.arguments)
+        get("op"),
+        get("order"),
+        get("as_of"),
+        get("history"),
+        flag("ordered"),
+        unavailable(call)
       )
     },
-    new FrameFunction(
-      "sj_asof_join",
-      Set("match", "direction", "allow_exact_matches", "tolerance", "ordered"),
-      0 to 1,
-      call => {
-        import call.arguments._
-        val by =
-          call.columns.map(Closest.ByCondition) ++ optionalText("match").map(Closest.BySql) ++
-            optionalText("direction").map { direction =>
-              Closest.InDirection(direction, flag("allow_exact_matches", default = true))
-            }
-        val (tolerance, ordered) = (optionalText("tolerance"), flag("ordered", default = true))
-        by match {
-          case Seq(_: Closest.BySql) => planOf(TemporalJoins.asof(call.frame, by, tolerance, ordered))
-          case _ => TemporalJoins.asof(call.child, by, tolerance, ordered)
-        }
-      }
-    ),
-    function("sj_changes")(call => DeltaJoins.ofTables(call.session, call.child).getOrElse(call.child)),
-    function("sj_delta_join", "names", "how") { call =>
+    "sj_asof_join" -> asOfJoin,
+    "sj_changes" -> (call => DeltaJoins.ofTables(call.session, call.child).getOrElse(call.child)),
+    "sj_delta_join" -> { call =>
       DeltaJoins.of(call.child, call.arguments.texts("names"), call.arguments.text("how"))
     },
-    function("sj_impose_order", "time", "lag", "sort") { call =>
-      val (time, sort) = (call.arguments.text("time"), call.arguments.flag("sort", default = false))
+    "sj_impose_order" -> { call =>
+      val time = call.arguments.text("time")
       val marked =
         new StreamInput("sj.impose_order").imposeOrder(call.child, time, call.arguments.text("lag"))
-      if (sort) RowtimeOrder.of(marked, time) else marked
+      if (call.arguments.flag("sort")) RowtimeOrder.of(marked, time) else marked
     },
-    function("sj_with_bounds", "time", "is_bound", "lag", "per") { call =>
+    "sj_sorted" -> (call => RowtimeOrder.of(call.child, call.arguments.text("time"))),
+    "sj_with_bounds" -> { call =>
       import call.arguments._
       new StreamInput("sj.with_bounds")
-        .withBounds(call.child, text("time"), text("is_bound"), optionalText("lag"), optionalText("per"))
+        .withBounds(call.child, text("time"), text("is_bound"), get("lag"), get("per"))
     },
-    function("sj_idle_after", "after") { call =>
+    "sj_idle_after" -> { call =>
       new StreamInput("sj.idle_after").idleAfter(call.child, call.arguments.text("after"))
     },
-    function("sj_arrange", "path", "keys", "op", "diff", "time", "order", "ttl", "unavailable", "as_sent") {
-      call =>
-        import call.arguments._
-        planOf(
-          Arrangements.arrange(
-            call.frame,
-            text("path"),
-            textLists("keys"),
-            optionalText("op"),
-            optionalText("diff"),
-            optionalText("time"),
-            optionalText("order"),
-            optionalText("ttl"),
-            unavailable(call.arguments)
-          )
-        )
-    },
-    new FrameFunction("sj_column", Set("call", "argument"), 1 to 1, column)
-  ).map(function => function.name -> function).toMap
+    "sj_arrange" -> arrange,
+    Column -> column
+  )
 
-  /** What stands for a value that was not sent; Debezium's text unless values are taken as sent. */
-  private def unavailable(arguments: CallArguments): Option[String] =
-    if (arguments.flag("as_sent", default = false)) None
-    else arguments.optionalText("unavailable").orElse(Some(Unavailable.Default))
+  private lazy val all: Map[String, FrameFunction] =
+    FunctionTable.calls("frame").map { case (name, call) => name -> FrameFunction(call, builders(name)) }
 
-  def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(java.util.Locale.ROOT))
+  def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(Locale.ROOT))
+
+  /** What stands for a value that was not sent. */
+  private def unavailable(call: Call): Option[String] =
+    call.arguments.get[String]("unavailable").filterNot(_ => call.arguments.flag("as_sent"))
+
+  private def versions(call: Call): LogicalPlan = {
+    import call.arguments._
+    val versions =
+      VersionedInput(call.frame, texts("key"), get("time"), get("op"), get("order"), unavailable(call))
+    planOf(versions.rows)
+  }
+
+  private def asOfJoin(call: Call): LogicalPlan = {
+    import call.arguments._
+    val by = call.columns.map(Closest.ByCondition) ++ get[String]("match").map(Closest.BySql) ++
+      get[String]("direction").map(Closest.InDirection(_, flag("allow_exact_matches")))
+    TemporalJoins.asof(call.session, call.child, by, get("tolerance"), flag("ordered"))
+  }
+
+  private def arrange(call: Call): LogicalPlan = {
+    import call.arguments._
+    planOf(
+      Arrangements.arrange(
+        call.frame,
+        text("path"),
+        call.arguments[Seq[Seq[String]]]("keys"),
+        get("op"),
+        get("diff"),
+        get("time"),
+        get("order"),
+        get("ttl"),
+        unavailable(call)
+      )
+    )
+  }
 
   /** The column of the DataFrame that an expression is; the client reads its name. */
   private def column(call: Call): LogicalPlan = call.columns.head match {

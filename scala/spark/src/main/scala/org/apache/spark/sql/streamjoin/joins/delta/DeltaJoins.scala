@@ -17,7 +17,7 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 object DeltaJoins {
 
   /**
-   * The changes of a join.
+   * A join of arrangements as a query of their changes, for [[of]].
    *
    * @param inputs
    *   name of each input in the condition, and name or path of its arrangement
@@ -25,17 +25,14 @@ object DeltaJoins {
    *   join condition, in SQL
    * @param select
    *   columns of the result, in SQL; empty for all
-   * @param joinType
-   *   `inner`, or of two inputs `left`, `right` or `full`, in any of Spark's spellings
    * @param options
    *   options of the inputs, such as the number of versions in a batch
    */
-  def changes(
+  def written(
       session: SparkSession,
       inputs: Seq[(String, String)],
       on: Option[String],
       select: Seq[String],
-      joinType: String,
       options: Map[String, String]
   ): DataFrame = {
     val condition = on.getOrElse {
@@ -44,32 +41,12 @@ object DeltaJoins {
         "Write an equality for the columns of a key of each input."
       )
     }
-    of(session, inputs, condition, select, outerInputs(JoinType(joinType)), options)
-  }
-
-  /**
-   * The same as [[changes]].
-   *
-   * @param outer
-   *   numbers of the inputs whose unmatched rows are in the result too, in a join of two
-   */
-  private[streamjoin] def of(
-      session: SparkSession,
-      inputs: Seq[(String, String)],
-      on: String,
-      select: Seq[String],
-      outer: Set[Int],
-      options: Map[String, String]
-  ): DataFrame = {
     checkNumber(inputs.size)
     val streams = inputs.map { case (alias, nameOrPath) =>
       ChangesTable.stream(session, nameOrPath, options).alias(alias)
     }
-    val rows = streams.reduce(_ crossJoin _).where(on)
-    val selected = rows.select((if (select.isEmpty) Seq("*") else select).map(expr): _*)
-    val classic = selected.asInstanceOf[ClassicDataset[Row]]
-    val join = of(classic.queryExecution.analyzed, inputs.map(_._1), outer)
-    ClassicDataset.ofRows(classic.sparkSession, join)
+    val rows = streams.reduce(_ crossJoin _).where(condition)
+    rows.select((if (select.isEmpty) Seq("*") else select).map(expr): _*)
   }
 
   /**
@@ -79,6 +56,8 @@ object DeltaJoins {
    *   the resolved query: columns, the condition, and the cross join of the inputs
    * @param names
    *   name of each input in the condition
+   * @param joinType
+   *   `inner`, or of two inputs `left`, `right` or `full`, in any of Spark's spellings
    */
   private[streamjoin] def of(query: LogicalPlan, names: Seq[String], joinType: String): LogicalPlan = {
     checkNumber(names.size)
@@ -95,17 +74,10 @@ object DeltaJoins {
    * The changes of a join of two tables.
    *
    * @param joined
-   *   the join as a batch query
+   *   the resolved join as a batch query
    * @return
    *   none unless both sides are tables
    */
-  def ofTables(joined: DataFrame): Option[DataFrame] = {
-    val classic = joined.asInstanceOf[ClassicDataset[Row]]
-    ofTables(classic.sparkSession, classic.queryExecution.analyzed)
-      .map(ClassicDataset.ofRows(classic.sparkSession, _))
-  }
-
-  /** The same, of resolved plans. */
   private[streamjoin] def ofTables(session: SparkSession, joined: LogicalPlan): Option[LogicalPlan] = {
     val (select, join) = EliminateSubqueryAliases(joined) match {
       case Project(list, join: Join) => (list, Some(join))

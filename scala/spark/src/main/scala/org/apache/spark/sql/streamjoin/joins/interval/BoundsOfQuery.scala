@@ -1,34 +1,22 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import scala.jdk.CollectionConverters._
-
-import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
-import org.apache.spark.sql.streamjoin.base.TableFunction
 import org.apache.spark.sql.streamjoin.operator.explain.JoinNames
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
-import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.apache.spark.sql.{Row, SparkSession}
 
 /** The time bounds of all stream-stream joins in a query, as `sj.bounds` shows them. */
-object BoundsOfQuery {
+private[streamjoin] object BoundsOfQuery {
   val Schema: StructType =
     Seq("side", "input", "column", "bound", "keeps", "conjunct", "origin").foldLeft(
       new StructType().add("join", IntegerType, nullable = false)
     )(_.add(_, StringType, nullable = false))
 
-  private[streamjoin] val Function: TableFunction =
-    TableFunction("sj_bounds", "SELECT * FROM sj_bounds(TABLE(SELECT ...))")
-
   /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
-  def of(df: DataFrame): DataFrame = {
-    val classic = df.asInstanceOf[ClassicDataset[Row]]
-    val found = rows(classic.queryExecution.analyzed, classic.sparkSession)
-    classic.sparkSession.createDataFrame(found.asJava, Schema)
-  }
-
-  /** @throws org.apache.spark.sql.AnalysisException for a join that `start()` would reject */
-  private[streamjoin] def rows(analyzed: LogicalPlan, session: SparkSession): Seq[Row] = {
+  def rows(analyzed: LogicalPlan, session: SparkSession): Seq[Row] = {
     val plan = PreparedQuery.of(analyzed)
     val inputs = InputName.of(plan)
     for {
@@ -48,4 +36,22 @@ object BoundsOfQuery {
       words.origin
     )
   }
+}
+
+/** Stands for `sj_bounds(TABLE(query))` until the query is analyzed. */
+final private[streamjoin] case class UnresolvedBounds(output: Seq[Attribute], child: LogicalPlan)
+    extends UnaryNode {
+
+  /** The answer is a table, whatever the query is. */
+  override def isStreaming: Boolean = false
+
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedBounds =
+    copy(child = newChild)
+}
+
+private[streamjoin] object UnresolvedBounds {
+  def apply(query: LogicalPlan): UnresolvedBounds =
+    UnresolvedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), query)
 }

@@ -1,16 +1,15 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, RewrittenFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.time.TimeDistance
 
 import streamjoin.core.Side
 
 /** Joins of two streams with a bound on the distance of their event times. */
-object IntervalJoins {
+private[streamjoin] object IntervalJoins {
   private val Call = "within"
 
   private val Advice = EventTimeOfInput.Advice(
@@ -26,15 +25,11 @@ object IntervalJoins {
    * zone.
    *
    * @param joined
-   *   `left.join(right, ...)`
+   *   the resolved `left.join(right, ...)`
    * @param lower
    *   duration as text; without it, as far in the other direction as `upper`
    */
-  def within(joined: DataFrame, lower: Option[String], upper: String): DataFrame =
-    RewrittenFrame.of(joined)(within(_, lower, upper))
-
-  /** The same, of resolved plans. */
-  private[streamjoin] def within(joined: LogicalPlan, lower: Option[String], upper: String): LogicalPlan = {
+  def within(joined: LogicalPlan, lower: Option[String], upper: String): LogicalPlan = {
     val input = new StreamInput(Call)
     val greatest = input.length("upper", upper)
     val least = lower.fold(-greatest)(input.length("lower", _))

@@ -1,14 +1,13 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, RewrittenFrame, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, StreamInput}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /** Joins with a sliding window over one input, in rowtime order. */
-object WindowJoins {
+private[streamjoin] object WindowJoins {
   private val Call = "sj.window_join"
 
   private val Advice = EventTimeOfInput.Advice(
@@ -21,16 +20,12 @@ object WindowJoins {
    * Adds a window to a join.
    *
    * @param joined
-   *   `left.join(right, ...)`
+   *   the resolved `left.join(right, ...)`
    * @param windows
    *   the input with the window, and the length of it as text. Over the right input it begins at a
    *   left row; over the left one it ends at a right row.
    */
-  def of(joined: DataFrame, windows: Map[Side, String]): DataFrame =
-    RewrittenFrame.of(joined)(of(_, windows))
-
-  /** The same, of resolved plans. */
-  private[streamjoin] def of(joined: LogicalPlan, windows: Map[Side, String]): LogicalPlan =
+  def of(joined: LogicalPlan, windows: Map[Side, String]): LogicalPlan =
     windows.toSeq match {
       case Seq((side, length)) =>
         val micros =
@@ -40,10 +35,7 @@ object WindowJoins {
       case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
     }
 
-  private[streamjoin] def of(joined: DataFrame, windows: JoinWindows): DataFrame =
-    RewrittenFrame.of(joined)(of(_, windows))
-
-  private def of(joined: LogicalPlan, windows: JoinWindows): LogicalPlan =
+  def of(joined: LogicalPlan, windows: JoinWindows): LogicalPlan =
     PlainJoin.rewrite(Call, joined) { (join, names) =>
       WindowJoin.of(
         join,

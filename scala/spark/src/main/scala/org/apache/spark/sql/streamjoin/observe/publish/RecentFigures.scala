@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.observe.publish
 import java.util.UUID
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner}
 import org.apache.spark.sql.streamjoin.observe.publish.page.RecentBatches
 import org.apache.spark.sql.types.{StringType, StructType}
 
@@ -13,8 +13,6 @@ import org.apache.spark.sql.types.{StringType, StructType}
  */
 private[streamjoin] object RecentFigures {
 
-  val Function: TableFunction =
-    TableFunction("sj_figures", "SELECT * FROM sj_figures('the id or the name of a query')")
   val Schema: StructType = new StructType().add("figures", StringType, nullable = false)
 
   /** A query's last batches, the newest last. */

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streamjoin.base.{EventTimeText, Figures, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, Figures}
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.types._
@@ -11,11 +11,6 @@ import org.apache.spark.sql.types._
  * for each operator and each of its inputs, with the figures after the last batch.
  */
 private[streamjoin] object ExplainAnalyze {
-  val Function: TableFunction = TableFunction(
-    "sj_explain_analyze",
-    "SELECT * FROM sj_explain_analyze('the id or the name of a query')"
-  )
-
   private val Watermarks = ArrayType(
     new StructType()
       .add("column", StringType, nullable = false)

@@ -4,18 +4,16 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinConf, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The rows that the joins of a query have dropped as late, as a table or as a stream. */
-object QueryLateRows {
-  private[streamjoin] val Function: TableFunction =
-    TableFunction("sj_late_rows", "SELECT * FROM sj_late_rows('the id or the name of a query')")
+private[streamjoin] object QueryLateRows {
 
   /** @throws org.apache.spark.sql.AnalysisException if the query does not keep them */
-  def of(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
+  private def of(session: SparkSession, query: StreamingQuery, streaming: Boolean): DataFrame = {
     val execution = QueriesByName.execution(query)
     val checkpoint = new Path(execution.resolvedCheckpointRoot)
     val kept = execution.sparkSessionForStream.sessionState.conf.getConf(StreamJoinConf.LateRows)
@@ -29,7 +27,7 @@ object QueryLateRows {
    * The same, of a query that may have stopped: one of the session's that runs, or the one that was
    * started last under the id or the name.
    */
-  private[streamjoin] def named(
+  def named(
       session: SparkSession,
       idOrName: String,
       streaming: Boolean
@@ -40,7 +38,7 @@ object QueryLateRows {
       .orElse(QueriesByName.checkpoint(session, idOrName).map(in(session, _, streaming)))
 
   /** The same of a checkpoint, if it has late rows; the watermark as a timestamp. */
-  private[streamjoin] def kept(session: SparkSession, checkpoint: Path): Option[DataFrame] =
+  def kept(session: SparkSession, checkpoint: Path): Option[DataFrame] =
     Option.when(LateRows.areIn(LateRows.folder(checkpoint), hadoopConf(session))) {
       timed(session, checkpoint, streaming = false)
     }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.observe.read
 import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.functions.{column => _, _}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.streamjoin.base.{EventTimeText, JsonValues, StreamJoinErrors, TableFunction}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, FunctionTable, JsonValues, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
@@ -58,9 +58,9 @@ final private[streamjoin] class Why(
 
   private def unknownColumns = StreamJoinErrors.analysis(
     "STREAMJOIN_TABLE_FUNCTION",
-    "call" -> Function.name,
+    "call" -> Call.name,
     "problem" -> s"takes a condition on the columns of one input, and none has those of: $condition",
-    "example" -> Function.example,
+    "example" -> Call.example,
     "where" -> at.operators
       .flatMap(operator =>
         operator.inputs.map(input => s"${operator.ordinal + 1} ${input.name}(${input.columns.toDDL})")
@@ -236,11 +236,7 @@ final private[streamjoin] class Why(
 }
 
 private[streamjoin] object Why {
-  val Function: TableFunction =
-    TableFunction("sj_why", "SELECT * FROM sj_why('the id or the name of a query', 'id = 42')")
-
-  /** How many batches it looks back by default. */
-  val Batches = 10
+  private val Call = FunctionTable.byId("why").calls.head
 
   private val Row = "__row"
   private val Kept = "__kept"

@@ -1,32 +1,12 @@
 package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.Origin
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand}
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
-import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TableFunction}
-import org.apache.spark.sql.streamjoin.joins.interval.BoundsOfQuery
-
-/** Stands for `sj_bounds(TABLE(query))` until the query is analyzed. */
-final private[streamjoin] case class UnresolvedBounds(output: Seq[Attribute], child: LogicalPlan)
-    extends UnaryNode {
-
-  /** The answer is a table, whatever the query is. */
-  override def isStreaming: Boolean = false
-
-  override def producedAttributes: AttributeSet = AttributeSet(output)
-
-  override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedBounds =
-    copy(child = newChild)
-}
-
-private[streamjoin] object UnresolvedBounds {
-  def apply(query: LogicalPlan): UnresolvedBounds =
-    UnresolvedBounds(DataTypeUtils.toAttributes(BoundsOfQuery.Schema), query)
-}
+import org.apache.spark.sql.streamjoin.base.{CallArguments, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.joins.interval.{BoundsOfQuery, UnresolvedBounds}
 
 /**
  * Replaces the query in an [[UnresolvedBounds]] with a table of its time bounds, without running
@@ -50,7 +30,7 @@ final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession)
     "call" -> "sj.bounds",
     "wanted" -> "a streaming DataFrame (spark.readStream)",
     "found" -> "this one is a batch, whose joins keep no state",
-    "advice" -> s"Read its inputs as streams: spark.readStream, or FROM STREAM t.\n${TableFunction.where(at)}"
+    "advice" -> s"Read its inputs as streams: spark.readStream, or FROM STREAM t.\n${CallArguments.where(at)}"
   )
 }
 

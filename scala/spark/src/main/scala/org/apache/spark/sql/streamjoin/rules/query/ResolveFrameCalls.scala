@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.front.functions.{FrameCall, FrameFunction}
 
@@ -23,8 +24,10 @@ final private[streamjoin] case class ResolveFrameCalls(session: SparkSession) ex
     }
 
   private def replace(call: FrameCall, tables: CommonTables): LogicalPlan = {
-    val child = tables.inlined(call.child)
-    val made = call.function.replace(FrameFunction.Call(session, child, call.arguments, call.columns))
+    val child = if (call.function.inlines) tables.inlined(call.child) else call.child
+    val made = call.function.replace(
+      FrameFunction.Call(session.asInstanceOf[ClassicSession], child, call.arguments, call.columns)
+    )
     // A client refers to columns of the result by the number of its plan, which is a tag of the
     // call. Copying all tags would do nothing: `copyTagsFrom` leaves a node alone that has some.
     call.getTagValue(LogicalPlan.PLAN_ID_TAG).fold(made) { number =>

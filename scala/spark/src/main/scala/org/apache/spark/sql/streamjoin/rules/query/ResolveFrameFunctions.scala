@@ -1,14 +1,14 @@
 package org.apache.spark.sql.streamjoin.rules.query
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.{Star, UnresolvedAlias, UnresolvedFunction, UnresolvedStar}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.front.functions.{CallArguments, FrameCall, FrameFunction}
+import org.apache.spark.sql.streamjoin.base.CallArguments
+import org.apache.spark.sql.streamjoin.front.functions.{FrameCall, FrameFunction}
+import org.apache.spark.sql.streamjoin.joins.interval.UnresolvedBounds
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -39,12 +39,9 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
 
   private def functionOf(call: UnresolvedFunction): Option[FrameFunction] = call.nameParts match {
     // A user's function of that name takes precedence.
-    case Seq(name) => FrameFunction.named(name).filterNot(_ => isUsers(name))
+    case Seq(name) => FrameFunction.named(name).filterNot(_ => ResolveTableFunctions.isUsers(session, name))
     case _ => None
   }
-
-  private def isUsers(name: String): Boolean =
-    session.asInstanceOf[ClassicSession].sessionState.catalog.functionExists(FunctionIdentifier(name))
 
   private def callOf(
       function: FrameFunction,
@@ -54,20 +51,25 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
     val json = arguments.headOption.fold("{}") {
       case Literal(text: UTF8String, _: StringType) => text.toString
       case other =>
-        throw CallArguments.refused(
-          function.name,
+        throw CallArguments.wrongCall(
+          function.call,
           s"its first argument is JSON as text, and not ${other.sql}"
         )
     }
     val columns = arguments.drop(1)
-    if (!function.columns.contains(columns.size))
-      throw CallArguments.refused(
-        function.name,
-        s"it takes ${function.columns.last} columns at most after the JSON, and not ${columns.size}"
+    if (!function.call.columns.contains(columns.size))
+      throw CallArguments.wrongCall(
+        function.call,
+        s"it takes ${function.call.columns.last} columns at most after the JSON, and not ${columns.size}"
       )
-    val values = CallArguments.parse(function.name, json, function.arguments)
-    columns.collectFirst { case star: Star => throw FrameFunction.computed(values, star) }
-    if (function == FrameFunction.Bounds) UnresolvedBounds(child)
+    val values = CallArguments.ofJson(function.call, json)
+    columns.collectFirst { case star: Star =>
+      throw (
+        if (function.name == FrameFunction.Column) FrameFunction.computed(values, star)
+        else CallArguments.wrongCall(function.call, "it takes a column, and not a star")
+      )
+    }
+    if (function.name == FrameFunction.Bounds) UnresolvedBounds(child)
     else FrameCall(function, values, columns, child)
   }
 
@@ -77,8 +79,8 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
       case call: UnresolvedFunction =>
         functionOf(call).foreach { function =>
           val example = s"SELECT *, ${function.name}('{...}') FROM ..."
-          throw CallArguments.refused(
-            function.name,
+          throw CallArguments.wrongCall(
+            function.call,
             s"it is about all rows of a query, and stands alone beside the star: $example"
           )
         }

@@ -3,8 +3,7 @@ package org.apache.spark.sql.streamjoin.front.sql
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoins
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, SqlTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest, SqlTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -125,7 +124,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
       batches(sql(s"SELECT rowtime, o.v, d.v FROM ${windows(4).inputs("FULL JOIN")} ON o.id = d.id")) ==
         batches { streams =>
           val plain = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "full_outer")
-          WindowJoins.of(plain, both).selectExpr("rowtime", "o.v", "d.v")
+          Frames.windows(plain, both).selectExpr("rowtime", "o.v", "d.v")
         }
     )
   }

@@ -199,7 +199,12 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "VERSIONS(TABLE(raw), KEY(id))",
       "no column of its table has a watermark: STREAM prices WATERMARK since"
     ),
-    Case("SELECT * FROM VERSIONS(TABLE(d), TIME(t))", order, "VERSIONS(TABLE(d), TIME(t))", "no KEY"),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), TIME(t))",
+      order,
+      "VERSIONS(TABLE(d), TIME(t))",
+      "needs the columns that tell"
+    ),
     Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))", order, "KEY(v)", "KEY twice"),
     Case(
       "SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))",
@@ -266,7 +271,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
       order,
       "IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
-      "three"
+      "needs a lag"
     ),
     Case("SELECT * FROM IMPOSE_ORDER(1, DESCRIPTOR(t), INTERVAL 1 SECOND)", order, "1", "table first"),
     Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), t, INTERVAL 1 SECOND)", order, "t", "DESCRIPTOR(ts)"),

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** A checkpoint accepts only the delta joins and look-ups that it was started with. */
@@ -27,17 +27,16 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       inputs: Seq[(String, Maintainer)],
       on: String = On,
       select: Seq[String] = Select,
-      outer: Set[Int] = Set.empty,
+      how: String = "inner",
       session: SparkSession = spark
   ): Map[String, Long] = {
     val reader = new Reader(checkpoint)(
-      DeltaJoins.of(
+      Frames.delta(
         session,
         inputs.map { case (name, of) => name -> of.root },
         on,
         select,
-        outer,
-        Map.empty
+        how
       )
     )
     during(reader) {
@@ -68,7 +67,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
         changed(run(checkpoint, both, select = Select :+ "c.id AS customer"))
         changed(run(checkpoint, both, select = Seq("o.id AS number", "c.seg")))
         changed(run(checkpoint, both, select = Seq("o.id + 1 AS id", "c.seg")))
-        changed(run(checkpoint, both, outer = Set(0)))
+        changed(run(checkpoint, both, how = "left"))
         changed(run(checkpoint, both :+ ("d" -> customers), on = On + " AND d.id = c.id"))
         def streams = Seq(customers, orders).map(of => spark.readStream.format("streamjoin").load(of.root))
         val union = new Reader(checkpoint)(streams.map(_.select("id", "_diff")).reduce(_ union _))
@@ -86,9 +85,9 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     during(customers, orders) {
       customers.feed(Row(1, "A", "c"), Row(2, "B", "c"))
       orders.feed(Row(1, 1, "c"))
-      assert(run(checkpoint, both, outer = Set(0)) == Map("1 A" -> 1, "- B" -> 1))
-      Seq(Set(1), Set(0, 1), Set.empty[Int]).foreach(outer => changed(run(checkpoint, both, outer = outer)))
-      assert(run(checkpoint, both, outer = Set(0)).isEmpty)
+      assert(run(checkpoint, both, how = "left") == Map("1 A" -> 1, "- B" -> 1))
+      Seq("right", "full", "inner").foreach(how => changed(run(checkpoint, both, how = how)))
+      assert(run(checkpoint, both, how = "left").isEmpty)
     }
   }
 
@@ -241,13 +240,11 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     val zone = "spark.sql.session.timeZone"
     val people = maintainer("id INT, since TIMESTAMP, op STRING", Seq(Seq("id")), op = Some("op"))
     def query(checkpoint: String, time: String) = new Reader(checkpoint)(
-      DeltaJoins.of(
+      Frames.delta(
         spark,
         Seq("a" -> people.root, "b" -> people.root),
         s"a.id = b.id AND a.since > TIMESTAMP '$time'",
-        Seq("a.id AS x"),
-        Set.empty,
-        Map.empty
+        Seq("a.id AS x")
       )
     )
     during(people) {

@@ -207,7 +207,12 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
       // A time of its own would part rows that are one.
       columns.map { case (i, name) => s"${alias(i)}.$name AS c_${i}_$name" },
       options,
-      outer
+      outer.toSeq.sorted match {
+        case Seq() => "inner"
+        case Seq(0) => "left"
+        case Seq(1) => "right"
+        case _ => "full"
+      }
     )
 
     private def say(what: String): Unit = log.append(what).append(' '): Unit

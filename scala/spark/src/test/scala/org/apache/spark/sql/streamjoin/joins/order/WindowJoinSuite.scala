@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -24,8 +24,8 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
   private def window(how: String = "full_outer", windows: JoinWindows = following(10))(
       streams: Streams
   ): DataFrame =
-    WindowJoins
-      .of(streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how), windows)
+    Frames
+      .windows(streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how), windows)
       .selectExpr("rowtime", "o.id", "o.v", "d.v")
 
   /** Batches whose rows are up to five minutes behind the newest row before them. */
@@ -43,8 +43,8 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     batches :+ Seq(o("o-end", "20:00"), d("d-end", "20:00")) :+ Seq(o("o-end", "20:01"), d("d-end", "20:01"))
   }
 
-  private def delayed(how: String)(streams: Streams): DataFrame = WindowJoins
-    .of(
+  private def delayed(how: String)(streams: Streams): DataFrame = Frames
+    .windows(
       streams.marked("o", "5 minutes").join(streams.marked("d", "5 minutes"), expr("o.id = d.id"), how),
       following(10)
     )
@@ -113,7 +113,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       withConf("spark.sql.session.timeZone" -> "America/New_York") {
         val query = (streams: Streams) => {
           val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how)
-          WindowJoins.of(joined, DayBefore).selectExpr("o.id AS id")
+          Frames.windows(joined, DayBefore).selectExpr("o.id AS id")
         }
         running(job(query)) { job =>
           for (time <- Seq("01T00:00", "02T00:30", "02T02:00", "02T02:10"))
@@ -144,7 +144,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
   private def matchingNothing(how: String, windows: JoinWindows)(streams: Streams): DataFrame = {
     val below = hourly("left_outer")(streams).selectExpr("o.id AS id", "o.t AS at").as("l")
     val joined = below.join(streams.marked("r"), expr("l.id = r.id AND 1 = 0"), how)
-    WindowJoins.of(joined, windows).selectExpr("l.id AS id")
+    Frames.windows(joined, windows).selectExpr("l.id AS id")
   }
 
   test("a window join that can match nothing is not planned as a window join") {
@@ -162,15 +162,15 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
 
   test("another window join can follow, on the rowtime of the first") {
     running(job { streams =>
-      val first = WindowJoins
-        .of(
+      val first = Frames
+        .windows(
           streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "inner"),
           following(10)
         )
         .selectExpr("o.id AS id", "rowtime", "o.v AS ov", "d.v AS dv")
         .as("first")
-      WindowJoins
-        .of(first.join(streams.marked("r"), expr("first.id = r.id"), "left_outer"), following(20))
+      Frames
+        .windows(first.join(streams.marked("r"), expr("first.id = r.id"), "left_outer"), following(20))
         .selectExpr("ov", "dv", "r.v AS rv")
     }) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:05", 2), "r" -> row("a", "10:15", 3))
@@ -188,7 +188,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
         .raw("o")
         .withWatermark("t", "10 minutes")
         .union(streams.raw("d").withWatermark("t", "10 minutes"))
-      StreamInputs.ordered(both, "t")
+      Frames.sorted(both, "t")
     }) { job =>
       assert(job.feed(o("a", "10:20"), d("b", "10:05"), o("c", "10:10")) == Nil)
       // watermark 10:40 - 10 min = 10:30: the three rows before it come out
@@ -208,7 +208,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
 
   test("order without a watermark, update mode, and streamjoin switched off are refused") {
     val streams = newStreams()
-    assert(condition(StreamInputs.ordered(streams.raw("o"), "t")) == "STREAMJOIN_ORDER_TIME")
+    assert(condition(Frames.sorted(streams.raw("o"), "t")) == "STREAMJOIN_ORDER_TIME")
     assert(refusal(window()(newStreams()), mode = "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
     withConf("spark.streamjoin.enabled" -> "false") {
       assert(condition(window()(newStreams())) == "STREAMJOIN_ORDER_DISABLED")

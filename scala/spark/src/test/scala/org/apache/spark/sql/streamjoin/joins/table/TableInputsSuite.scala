@@ -4,8 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
 
 /** Which streams may look up a table, and which tables are left to Spark. */
@@ -24,13 +23,11 @@ class TableInputsSuite extends AnyFunSuite with TableTest {
       visits.feed(Row(1, "/"))
       def start(stream: DataFrame): Any = during(query(stream))(())
       assert(refused("STREAMJOIN_TABLE")(start(changes(people))).contains("_diff > 0"))
-      def delta = DeltaJoins.of(
+      def delta = Frames.delta(
         spark,
         Seq("p" -> people.root, "v" -> visits.root),
         "p.id = v.id",
-        Seq("p.id AS k"),
-        Set.empty,
-        Map.empty
+        Seq("p.id AS k")
       )
       refused("STREAMJOIN_TABLE")(start(delta))
       val (came, kept) = (query(changes(people).where("_diff > 0")), query(changes(visits)))

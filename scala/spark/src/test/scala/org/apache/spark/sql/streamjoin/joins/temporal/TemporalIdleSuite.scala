@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest._
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.ManualClock
 
@@ -28,9 +28,9 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
   private val Start = LocalDateTime.parse("2024-06-01T10:00")
 
   private def idle(streams: Streams, name: String): DataFrame =
-    StreamInputs.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), "30 seconds")
+    Frames.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), "30 seconds")
 
-  private def joined(history: Long)(streams: Streams): DataFrame = TemporalJoins
+  private def joined(history: Long)(streams: Streams): DataFrame = Frames
     .temporal(
       idle(streams, "o").as("o").join(versions(idle(streams, "d")), expr("o.id = d.id"), "left_outer"),
       Seq("id"),

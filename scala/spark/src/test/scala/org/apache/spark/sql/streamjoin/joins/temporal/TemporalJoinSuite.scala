@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.StreamingQueryException
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Facts are joined with the versions that were valid at their event times. */
@@ -44,9 +44,9 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
 
   test("a stream can be joined with itself, told apart by aliases alone") {
     def closest(left: DataFrame, right: DataFrame) =
-      TemporalJoins.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
+      Frames.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
     def valid(left: DataFrame, right: DataFrame) =
-      TemporalJoins.temporal(
+      Frames.temporal(
         left.join(right, expr("o.id = d.id"), "left_outer"),
         Seq("id"),
         "t",
@@ -119,7 +119,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   test("in a text condition l and r are the inputs, even if an input has such aliases inside") {
     val query = (streams: Streams) => {
       val facts = streams.marked("o").as("l").join(spark.range(1).as("r")).selectExpr("l.id", "l.t", "l.v")
-      TemporalJoins
+      Frames
         .asof(
           facts.join(streams.marked("d").toDF("key", "since", "w"), expr("id = key")),
           "l.t >= r.since",
@@ -199,7 +199,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     val query = (streams: Streams) => {
       val other = versions(streams.marked("e")).as("e")
       val first = temporal()(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
-      TemporalJoins
+      Frames
         .temporal(first.join(other, expr("f.id = e.id"), "left_outer"), Seq("id"), "t", Some("op"), "t")
         .selectExpr("f.a", "f.b", "e.v AS c")
     }
@@ -270,7 +270,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     def placed(order: String)(streams: Streams): DataFrame = {
       val log = versions(streams.marked("d")).selectExpr("*", "abs(v) AS place", "map(v, v) AS odd").as("d")
       val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
-      TemporalJoins.temporal(joined, Seq("id"), "t", Some("op"), "t", order = Some(order))
+      Frames.temporal(joined, Seq("id"), "t", Some("op"), "t", order = Some(order))
     }
     for (log <- Seq(Seq(1, -2), Seq(-1, 2), Seq(3, 1, -2)); comes <- Seq(log, log.reverse))
       running(job(values(placed("place")))) { job =>
@@ -305,7 +305,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       running(job { streams =>
         val left = streams.marked("o").withColumn("k", expr(facts)).as("o")
         val right = versions(streams.marked("d")).withColumn("key", expr(changes)).as("d")
-        TemporalJoins
+        Frames
           .temporal(left.join(right, expr("o.k = d.key"), "left_outer"), Seq("key"), "t", Some("op"), "t")
           .selectExpr("o.v AS a", "d.v AS b")
       }) { job =>
@@ -328,7 +328,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
 
   test("a join on column names works, and so does a stream with itself") {
     running(job { streams =>
-      TemporalJoins
+      Frames
         .temporal(
           streams.marked("o").join(versions(streams.marked("d")), Seq("id"), "left_outer"),
           Seq("id"),
@@ -344,7 +344,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
     running(job { streams =>
       val stream = streams.raw("o").withWatermark("t", "0 seconds")
-      TemporalJoins
+      Frames
         .asof(stream.as("l").join(stream.as("r"), expr("l.id = r.id"), "left_outer"), expr("l.t > r.t"), None)
         .selectExpr("l.v AS a", "r.v AS b")
     }) { job =>
@@ -453,7 +453,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   test("a key may be a field of a column") {
     def query(on: String, key: String*): Streams => DataFrame = streams => {
       val right = streams.marked("d").selectExpr("struct(id, v) AS row", "t").as("d")
-      TemporalJoins
+      Frames
         .temporal(streams.marked("o").join(right, expr(on), "left_outer"), key, "t", None, "t")
         .selectExpr("o.v AS a", "d.row.v AS b")
     }
@@ -474,9 +474,10 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
 
   test("of several right rows with one time, the one with the greatest values matches") {
     val rows = Seq(d("a", "10:05", 5), d("a", "10:05", 7), d("a", "10:05", 6))
-    def closest(direction: String)(streams: Streams) = TemporalJoins.asof(
+    def closest(direction: String)(streams: Streams) = Frames.inDirection(
       streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
-      Seq(Closest.InDirection(direction, allowsExact = true)),
+      direction,
+      allowsExact = true,
       Some("10 minutes"),
       ordered = true
     )

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.{JoinTest, StreamInputs}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.util.ManualClock
 
 import streamjoin.StreamJoin
@@ -42,9 +42,9 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
   test("the watermark of an idle table is carried on by the stream") {
     val clock = new ManualClock(1000000000000L)
     val made = job { streams =>
-      val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
+      val idle = Frames.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
       values { streams =>
-        TemporalJoins.temporal(
+        Frames.temporal(
           streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
           Seq("id"),
           "t",
@@ -82,8 +82,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
     val clock = new ManualClock(1000000000000L)
     val made = job(values { streams =>
       val idle =
-        StreamInputs.idleAfter(streams.raw("o").withWatermark("t", "0 seconds"), "30 seconds").as("o")
-      TemporalJoins.temporal(
+        Frames.idleAfter(streams.raw("o").withWatermark("t", "0 seconds"), "30 seconds").as("o")
+      Frames.temporal(
         idle.join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
         Seq("id"),
         "t",
@@ -110,8 +110,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
 
   test("with availableNow, the stream does not wait for versions that do not come") {
     val made = job(values { streams =>
-      val idle = StreamInputs.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
-      TemporalJoins.temporal(
+      val idle = Frames.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
+      Frames.temporal(
         streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
         Seq("id"),
         "t",

@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.SortExec
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 
 /** The order in which rows come out of a temporal join, and what it costs. */
 class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
@@ -30,7 +30,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("with ordered=false there is no shuffle above the join, and the rows are the same") {
-    def unordered(streams: Streams): DataFrame = TemporalJoins.temporal(
+    def unordered(streams: Streams): DataFrame = Frames.temporal(
       streams.marked("o").join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
       Seq("id"),
       "t",
@@ -38,7 +38,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
       "t",
       ordered = false
     )
-    def closest(streams: Streams): DataFrame = TemporalJoins.asof(
+    def closest(streams: Streams): DataFrame = Frames.closest(
       streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
       "t",
       "t",
@@ -65,7 +65,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
       val log =
         versions(streams.marked("d")).selectExpr("*", "v + 0 AS place", "repeat(id, 9) AS wide").as("d")
       val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
-      TemporalJoins
+      Frames
         .temporal(joined, Seq("id"), "t", Some("op"), "t", order = order)
         .selectExpr("o.v", "d.place")
     }

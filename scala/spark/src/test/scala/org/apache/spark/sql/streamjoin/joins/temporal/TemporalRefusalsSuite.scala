@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.{expr, lit, max}
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /** A temporal or as-of join that cannot run is refused by name, with advice on what to write. */
@@ -22,7 +22,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       how: String = "inner",
       on: String = "o.id = d.id"
   ) =
-    TemporalJoins.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
+    Frames.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
 
   test("a key outside the equality is refused") {
     for (on <- Seq("o.v = d.v", "o.id <> d.id", "o.id = concat(d.id, 'x')", "d.id = 'a'"))
@@ -31,7 +31,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       }
     building("STREAMJOIN_TEMPORAL", "no key", "key=") { streams =>
       val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
-      TemporalJoins.temporal(joined, Nil, "t", None, "t")
+      Frames.temporal(joined, Nil, "t", None, "t")
     }
   }
 
@@ -62,7 +62,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
 
   test("missing columns and columns of the wrong type are refused") {
     building("STREAMJOIN_COLUMN", "nope", "id, t, v") { streams =>
-      TemporalJoins.temporal(
+      Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
         Seq("nope"),
         "t",
@@ -71,7 +71,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       )
     }
     building("STREAMJOIN_COLUMN", "op is a column of text") { streams =>
-      TemporalJoins.temporal(
+      Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
         Seq("id"),
         "t",
@@ -80,7 +80,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       )
     }
     building("STREAMJOIN_COLUMN", "an event time is a TIMESTAMP") { streams =>
-      TemporalJoins.temporal(
+      Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
         Seq("id"),
         "t",
@@ -118,7 +118,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     )
     building("STREAMJOIN_TEMPORAL", "sideways", "\"nearest\"") { streams =>
       val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
-      TemporalJoins.asof(joined, "t", "t", "sideways", allowsExact = true, None)
+      Frames.closest(joined, "t", "t", "sideways", allowsExact = true, None)
     }
   }
 
@@ -150,7 +150,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     val joined = streams
       .marked("o")
       .join(streams.marked("r"), expr("o.id = r.id AND o.t >= r.t AND o.t <= r.t + INTERVAL 1 HOUR"))
-    val first = TemporalJoins.temporal(
+    val first = Frames.temporal(
       joined
         .select("o.id", "o.t", "o.v")
         .as("o")
@@ -160,7 +160,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       None,
       "t"
     )
-    val second = TemporalJoins.temporal(
+    val second = Frames.temporal(
       first
         .selectExpr("o.id AS id", "d.t AS t", "o.v AS v")
         .as("o")
@@ -177,7 +177,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     val streams = newStreams()
     val left = streams.marked("o")
     val error = refusal {
-      TemporalJoins
+      Frames
         .temporal(
           left.join(streams.marked("d"), expr("concat(o.id, current_date()) = d.id")),
           Seq("id"),

@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
@@ -23,7 +23,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
     "temporal" -> values(temporal()),
     "temporal with a history" -> values(temporal(history = Some("20 minutes"))),
     "nearest" -> values { streams =>
-      TemporalJoins.asof(
+      Frames.closest(
         streams
           .marked("o")
           .join(streams.marked("d"), org.apache.spark.sql.functions.expr("o.id = d.id"), "left_outer"),

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest}
+import org.apache.spark.sql.streamjoin.{CheckpointTest, Frames, JoinTest}
 
 /**
  * Facts `o` and versions `d`, both `(id STRING, t TIMESTAMP, v INT)`. A version with a negative `v`
@@ -24,7 +24,7 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
       history: Option[String] = None,
       operation: String = Operation
   ): Streams => DataFrame = streams =>
-    TemporalJoins.temporal(
+    Frames.temporal(
       streams.marked("o").join(versions(streams.marked("d"), operation), expr(on), how),
       Seq("id"),
       "t",
@@ -39,7 +39,7 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
       condition: String = "o.t >= d.t",
       tolerance: Option[String] = None
   ): Streams => DataFrame = streams =>
-    TemporalJoins.asof(
+    Frames.asof(
       streams.marked("o").join(streams.marked("d"), expr(on), how),
       expr(condition),
       tolerance

@@ -1,0 +1,51 @@
+package org.apache.spark.sql.streamjoin
+
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+
+import org.apache.spark.sql.functions.{call_function, col, lit}
+import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TextArgument}
+import org.apache.spark.sql.{Column, DataFrame, SparkSession}
+
+/**
+ * What the Scala API asks of the extension: functions in a query, as the Python package sends them.
+ */
+object ScalaApi {
+
+  /**
+   * What a function makes of a DataFrame; of two inputs that is their plain join.
+   *
+   * @param columns
+   *   resolved by the DataFrame
+   * @param arguments
+   *   texts, flags and lists of them; those that are None are left out
+   */
+  def invoke(df: DataFrame, function: String, columns: Column*)(arguments: (String, Any)*): DataFrame = {
+    if (!StreamJoinExtensions.isEnabled(df.sparkSession))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_EXTENSION_MISSING",
+        "extension" -> classOf[StreamJoinExtensions].getName
+      )
+    val values = arguments.collect { case (name, value) if value != None => name -> json(value) }
+    val text = new ObjectMapper().writeValueAsString(values.toMap.asJava)
+    df.select(col("*"), call_function(function, lit(text) +: columns: _*))
+  }
+
+  /** The answer of a table function. */
+  def ask(session: SparkSession, function: String, arguments: Any*): DataFrame = {
+    val sql = arguments.map {
+      case text @ (_: String | _: UUID) => TextArgument.sql(text.toString)
+      case other => other.toString
+    }
+    session.sql(s"SELECT * FROM $function(${sql.mkString(", ")})")
+  }
+
+  private def json(value: Any): Any = value match {
+    case Some(passed) => json(passed)
+    case several: Seq[_] => several.map(json).asJava
+    case other => other
+  }
+}
