@@ -198,7 +198,7 @@ def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
     assert rows_of(found.toDF(2)) == [(0, 1), (1, 1), (2, 1)]
     # Without an operation, a customer's old count would stay next to the new one.
     added = sj.arrange(counts.drop("op"), "added", [["customer"]]).outputMode("update")
-    rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE", lambda: shop.finish(added, "added"))
+    rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE", lambda: shop.finish(added, "added"))
 
 
 def test_the_arrangements_of_a_folder_in_sql(shop: Shop) -> None:
@@ -283,29 +283,33 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, " ", [["id"]]), "name")
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange(stream, 7, [["id"]]), "name")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrange("orders", "orders", [["id"]]))  # type: ignore[arg-type]
-    rejected("STREAMJOIN_NOT_A_STREAM", arrange(shop.spark.range(1)))
-    rejected("STREAMJOIN_ARRANGE", arrange(keys=[]), "keys= has no key")
-    rejected("STREAMJOIN_ARRANGE", arrange(keys=[["id"], ["id"]]), "twice")
-    rejected("STREAMJOIN_ARRANGE", arrange(keys=[["key"]]), "`key`, which is no column")
-    rejected("STREAMJOIN_ARRANGE", arrange(op="op", diff="day"), "exclude each other")
-    rejected("STREAMJOIN_ARRANGE", arrange(op="day"), "has to be a string")
-    rejected("STREAMJOIN_ARRANGE", arrange(diff="op"), "has to be a whole number")
-    rejected("STREAMJOIN_ARRANGE", arrange(op="operation"))
-    rejected("STREAMJOIN_ARRANGE", arrange(op="op", time="moment"))
-    rejected("STREAMJOIN_ARRANGE", arrange(order="day"), "Give op= with it")
-    rejected("STREAMJOIN_ARRANGE", arrange(op="op", time="day", order="moment"), "order= names `moment`")
+    rejected("STREAMJOIN_NOT_A_STREAM.ARRANGE", arrange(shop.spark.range(1)))
+    rejected("STREAMJOIN_ARRANGE.NO_KEY", arrange(keys=[]), "keys= has no key")
+    rejected("STREAMJOIN_ARRANGE.KEY_TWICE", arrange(keys=[["id"], ["id"]]), "twice")
+    rejected("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", arrange(keys=[["key"]]), "`key`, which is no column")
+    rejected("STREAMJOIN_ARRANGE.OP_WITH_DIFF", arrange(op="op", diff="day"), "exclude each other")
+    rejected("STREAMJOIN_ARRANGE.OPERATION_TYPE", arrange(op="day"), "must be a string")
+    rejected("STREAMJOIN_ARRANGE.DIFF_TYPE", arrange(diff="op"), "must be a whole number")
+    rejected("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", arrange(op="operation"))
+    rejected("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", arrange(op="op", time="moment"))
+    rejected("STREAMJOIN_ARRANGE.ORDER_WITHOUT_OP", arrange(order="day"), "Give op= with it")
+    rejected("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", arrange(op="op", time="day", order="moment"), "order= names `moment`")
     rejected("STREAMJOIN_WRONG_ARGUMENT", arrange(op="op", time="day", order=7), "order")
-    rejected("STREAMJOIN_ARRANGE", arrange(diff="day", time="moment"))
-    rejected("STREAMJOIN_ARRANGE", arrange(op="op", ttl="30 days"), "Give time= with it")
-    rejected("STREAMJOIN_ARRANGE", arrange(op="op", time="day", ttl="30 days"), "a TIMESTAMP")
+    rejected("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", arrange(diff="day", time="moment"))
+    rejected("STREAMJOIN_ARRANGE.TTL_WITHOUT_TIME", arrange(op="op", ttl="30 days"), "Give time= with it")
+    rejected("STREAMJOIN_ARRANGE.TTL_TYPE", arrange(op="op", time="day", ttl="30 days"), "a TIMESTAMP")
     rejected("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl="1 month"), "say it in days")
     rejected("STREAMJOIN_DURATION", arrange(op="op", time="day", ttl=timedelta(0)), "too short")
     joined = stream.withColumns({"_time": F.lit(1), "_diff": F.lit(1)})
-    rejected("STREAMJOIN_ARRANGE", arrange(joined, diff="_diff"), 'time="_time"')
+    rejected("STREAMJOIN_ARRANGE.CHANGE_TIME_IN_ROW", arrange(joined, diff="_diff"), 'time="_time"')
     elsewhere = sj.arrange(stream, "orders", [["id"]], op="op").option("path", "others")
-    rejected("STREAMJOIN_ARRANGE", lambda: elsewhere.start(checkpointLocation=shop.checkpoint("orders")), "others")
-    rejected("STREAMJOIN_ARRANGE", arrange(stream.withColumn("_diff", F.lit(1))), "_diff")
-    rejected("STREAMJOIN_ARRANGE", arrange(stream.withColumn("id", F.expr("map(id, id)"))), "Maps")
+    rejected(
+        "STREAMJOIN_ARRANGE.OTHER_TARGET",
+        lambda: elsewhere.start(checkpointLocation=shop.checkpoint("orders")),
+        "others",
+    )
+    rejected("STREAMJOIN_ARRANGE.RESERVED_COLUMN", arrange(stream.withColumn("_diff", F.lit(1))), "_diff")
+    rejected("STREAMJOIN_ARRANGE.KEY_TYPE", arrange(stream.withColumn("id", F.expr("map(id, id)"))), "Maps")
     shop.spark.conf.unset("spark.streamjoin.arrangements")
     rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", arrange())
 

@@ -117,4 +117,4 @@ def test_late_rows(chain: Chain, spark: SparkSession) -> None:
 
 
 def test_late_rows_of_what_is_no_query(chain: Chain) -> None:
-    rejected("STREAMJOIN_NOT_A_STREAM", lambda: sj.late_rows(chain.joined()), "this is a DataFrame")  # type: ignore[arg-type]
+    rejected("STREAMJOIN_NOT_A_STREAM.QUERY", lambda: sj.late_rows(chain.joined()), "this is a DataFrame")  # type: ignore[arg-type]

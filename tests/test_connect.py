@@ -163,4 +163,4 @@ print(sj.join(spark.range(3), spark.range(2), "id").count())
 
 def test_a_server_without_the_extension(python: Run) -> None:
     out = python(SERVER_WITHOUT_THE_EXTENSION).splitlines()
-    assert out == ["STREAMJOIN_JAR_MISSING True"] * 7 + ["2"]
+    assert out == ["STREAMJOIN_JAR_MISSING.SERVER True"] * 7 + ["2"]

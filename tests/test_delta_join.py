@@ -170,15 +170,15 @@ def test_a_view_of_the_name_goes_first(shop_of_two: Shop) -> None:
 @pytest.mark.parametrize(
     ("query", "condition", "text"),
     [
-        ("SELECT id FROM STREAM customers NATURAL JOIN STREAM orders", "STREAMJOIN_DELTA", "USING"),
+        ("SELECT id FROM STREAM customers NATURAL JOIN STREAM orders", "STREAMJOIN_DELTA.NATURAL", "USING"),
         (
             "SELECT count(*) FROM STREAM customers c JOIN STREAM orders o ON c.customer = o.customer",
-            "STREAMJOIN_DELTA",
+            "STREAMJOIN_DELTA.MORE_THAN_JOINS",
             "outer query",
         ),
         (
             "SELECT c.segment FROM STREAM customers c LEFT ANTI JOIN STREAM orders o ON c.customer = o.customer",
-            "STREAMJOIN_DELTA",
+            "STREAMJOIN_DELTA.MORE_THAN_JOINS",
             "an outer join of two",
         ),
         (
@@ -259,9 +259,9 @@ def test_the_columns_of_a_result(shop: Shop) -> None:
     assert columns("o.*") == ["id", "customer", "day", "_diff"]
     assert columns(["o.id + 1 AS next", "upper(c.segment)"]) == ["next", "upper(segment)", "_diff"]
     for own in ("o._diff", "o._version + 1 AS version"):
-        rejected("STREAMJOIN_DELTA", partial(columns, own), "_diff")
+        rejected("STREAMJOIN_DELTA.INPUT_OPTIONS", partial(columns, own), "_diff")
     on = "c.customer = o.customer AND c._version = o._version"
-    rejected("STREAMJOIN_DELTA", lambda: sj.delta_join({"c": "customers", "o": "orders"}, on))
+    rejected("STREAMJOIN_DELTA.INPUT_OPTIONS", lambda: sj.delta_join({"c": "customers", "o": "orders"}, on))
     total: Rows = Counter()
     df = sj.delta_join({"c": "customers", "o": "orders"}, "c.customer = o.customer", ["o.id + 1 AS next", "'x' AS x"])
     shop.add_up(df, "values", total)
@@ -363,17 +363,17 @@ def test_what_cannot_be_joined(shop: Shop) -> None:
     for arguments in wrong:
         rejected("STREAMJOIN_WRONG_ARGUMENT", partial(sj.delta_join, *arguments))
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: joined(max_versions_per_trigger=0), "max_versions_per_trigger")
-    rejected("STREAMJOIN_DELTA", join("o.id = 1", o="orders"), "not two inputs")
+    rejected("STREAMJOIN_DELTA.ONE_INPUT", join("o.id = 1", o="orders"), "fewer than two inputs")
     rejected("STREAMJOIN_DELTA_CONDITION", join("c.customer < o.customer"))
     rejected("STREAMJOIN_JOIN_TYPE", lambda: joined(how="semi"))
-    rejected("STREAMJOIN_DELTA", lambda: joined(how="left"), "more than two inputs")
+    rejected("STREAMJOIN_DELTA.OUTER_OF_SEVERAL", lambda: joined(how="left"), "more than two inputs")
     rejected("STREAMJOIN_DELTA_INDEX", join("o.day = l.cents", o="orders", l="lines"), "[cents]")
-    rejected("STREAMJOIN_DELTA", join("c.customer = o.customer AND rand() < 0.5"))
+    rejected("STREAMJOIN_DELTA.NOT_PLAIN", join("c.customer = o.customer AND rand() < 0.5"))
     shop.feed("times", {"at": "2026-01-01 00:00:05.5", "second": 1767225605})
     shop.arrange("times", "at TIMESTAMP, second LONG", [["at"], ["second"]])
     whole = join("CAST(t.at AS LONG) = s.second", "s.second", t="times", s="times")
     rejected("STREAMJOIN_DELTA_CONDITION", whole)
-    rejected("STREAMJOIN_DELTA", join("c.customer = o.customer", "count(*)"))
+    rejected("STREAMJOIN_DELTA.OPERATOR", join("c.customer = o.customer", "count(*)"))
     rejected("UNRESOLVED_COLUMN.WITH_SUGGESTION", join("c.customer = o.client"))
     rejected("PARSE_SYNTAX_ERROR", join("c.customer = = o.customer"))
 

@@ -66,10 +66,12 @@ def test_of_a_long_history_only_what_is_new_is_read(tmp_path: Path) -> None:
     everything = read_location(str(checkpoint), str(folder), "test")["mine"]
     assert sum(each.get("batches", 1) for each in everything) == 2212
     assert len(opened.names()) == 3
-    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(checkpoint, history=folder / "other-1"), "has no batch of")
+    rejected(
+        "STREAMJOIN_NO_FIGURES.HISTORY", lambda: sj.watch(checkpoint, history=folder / "other-1"), "has no batch of"
+    )
     (checkpoint / "metadata").write_text('{"id": "nobody"}')
     opened.names()
-    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(checkpoint, history=folder), "has no batch of")
+    rejected("STREAMJOIN_NO_FIGURES.HISTORY", lambda: sj.watch(checkpoint, history=folder), "has no batch of")
     assert opened.names() == []
     # All queries of the folder: each by its last files, and then what is new.
     read = location_reader(str(folder), None, "test")

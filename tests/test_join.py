@@ -231,28 +231,36 @@ def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
     windowed = plain.select("id", F.window("ordered", "1 minute"))
     for condition, fix, call in (
         ("STREAMJOIN_JOIN_TYPE", "Write one of: inner, left,", lambda: sj.join(left, right, "id", "cross")),
-        ("STREAMJOIN_JOIN_KEYS", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[arg-type]
-        ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [])),
-        ("STREAMJOIN_JOIN_KEYS", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[arg-type]
-        ("STREAMJOIN_JOIN_KEYS", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
+        ("STREAMJOIN_JOIN_KEYS.MIXED", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[arg-type]
+        ("STREAMJOIN_JOIN_KEYS.NEITHER", "Write a name", lambda: sj.join(left, right, [])),
+        ("STREAMJOIN_JOIN_KEYS.NEITHER", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[arg-type]
+        ("STREAMJOIN_JOIN_KEYS.UNKNOWN", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
         ("STREAMJOIN_WITHIN", "say it in days", lambda: sj.join(left, right, "id", within="1 month")),
         ("STREAMJOIN_WITHIN", "it is negative", lambda: sj.join(left, right, "id", within="-1 second")),
         ("STREAMJOIN_WITHIN", "1 limits, not two", lambda: sj.join(left, right, "id", within=("1s",))),  # type: ignore[arg-type]
         ("STREAMJOIN_WITHIN", "above its upper one", lambda: sj.join(left, right, "id", within=("1s", "0s"))),
         (
-            "STREAMJOIN_EVENT_TIME",
+            "STREAMJOIN_EVENT_TIME.NONE",
             'left.withWatermark("ordered", "10 seconds")',
             lambda: sj.join(plain, right, "id", within="1s"),
         ),
         (
-            "STREAMJOIN_EVENT_TIME",
+            "STREAMJOIN_EVENT_TIME.NONE",
             'right.withWatermark("time", "10 seconds")',
             lambda: sj.join(left, plain.drop("ordered"), "id", within="1s"),
         ),
-        ("STREAMJOIN_NOT_A_STREAM", "the right input is a batch", lambda: sj.join(left, batch, "id", within="1s")),
-        ("STREAMJOIN_JOIN_KEYS", "on=F.lit(True)", lambda: sj.join(left, right)),
-        ("STREAMJOIN_EVENT_TIME", "the left one has 2: ordered, seen", lambda: sj.join(both, right, "id", within="1s")),
-        ("STREAMJOIN_EVENT_TIME", "the left one has none", lambda: sj.join(windowed, right, "id", within="1s")),
+        (
+            "STREAMJOIN_NOT_A_STREAM.BOUND",
+            "the right input is a batch",
+            lambda: sj.join(left, batch, "id", within="1s"),
+        ),
+        ("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", "on=F.lit(True)", lambda: sj.join(left, right)),
+        (
+            "STREAMJOIN_EVENT_TIME.SEVERAL",
+            "the left one has 2: ordered, seen",
+            lambda: sj.join(both, right, "id", within="1s"),
+        ),
+        ("STREAMJOIN_EVENT_TIME.NONE", "the left one has none", lambda: sj.join(windowed, right, "id", within="1s")),
     ):
         rejected(condition, call, fix)
 
@@ -278,7 +286,7 @@ def test_bounds_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_bounds_of_a_batch(spark: SparkSession) -> None:
-    rejected("STREAMJOIN_NOT_A_STREAM", lambda: sj.bounds(spark.range(1)), "spark.readStream")
+    rejected("STREAMJOIN_NOT_A_STREAM.BOUNDS", lambda: sj.bounds(spark.range(1)), "spark.readStream")
 
 
 def test_a_stream_joined_with_itself_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_screen, "in_terminal", lambda: False)
     for place in (ran.history, ran.checkpoint):
         assert read_location(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
-    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(str(ran.history / "nothing")), "is no history")
+    rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.watch(str(ran.history / "nothing")), "is no history")
     with pytest.raises(FileNotFoundError):  # History lists the folder again
         _files.read_with_spark(str(ran.history / "nothing"))
 
@@ -299,7 +299,7 @@ def test_the_page_of_a_driver(ran: Ran) -> None:
         assert read_location(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
         server.shutdown()
     assert asked == ["/streamjoin/figures/", f"/streamjoin/figures/?query={ran.query.id}"]
-    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.watch(address), "the address of the Spark UI")
+    rejected("STREAMJOIN_NO_FIGURES.PAGE", lambda: sj.watch(address), "the address of the Spark UI")
 
 
 def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
@@ -312,18 +312,20 @@ def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     assert shell("report", str(ran.history), str(report)).strip() == str(report)
     checked(report)
-    assert "STREAMJOIN_NO_FIGURES" in shell("watch", str(ran.checkpoint), expect=1)
+    assert "STREAMJOIN_NO_FIGURES.CHECKPOINT" in shell("watch", str(ran.checkpoint), expect=1)
 
 
 def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.html"
     (tmp_path / "empty").mkdir()
-    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.report(tmp_path / "empty", out), "spark.streamjoin.history")
-    rejected("STREAMJOIN_NO_FIGURES", lambda: sj.report(tmp_path / "nothing", out), "spark.streamjoin.history")
+    rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.report(tmp_path / "empty", out), "spark.streamjoin.history")
+    rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.report(tmp_path / "nothing", out), "spark.streamjoin.history")
     rejected(
-        "STREAMJOIN_NO_FIGURES", lambda: sj.report(ran.checkpoint, out, history=tmp_path / "empty"), "has no batch of"
+        "STREAMJOIN_NO_FIGURES.HISTORY",
+        lambda: sj.report(ran.checkpoint, out, history=tmp_path / "empty"),
+        "has no batch of",
     )
-    rejected("STREAMJOIN_NOT_A_STREAM", lambda: sj.report(spark.range(1), out), "the path of a history")  # type: ignore[arg-type]
+    rejected("STREAMJOIN_NOT_A_STREAM.QUERY", lambda: sj.report(spark.range(1), out), "the path of a history")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.report(ran.query, None), "the file to write")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.watch(ran.query, interval=0), "seconds")
     for name in [each for each in sys.modules if each.partition(".")[0] == "rich"]:

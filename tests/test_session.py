@@ -161,8 +161,8 @@ def test_configure_after_a_session_without_the_jar(python: Run) -> None:
         "rejects(lambda: sj.check(spark))\n"
     )
     assert out.split() == [
-        "STREAMJOIN_JAR_MISSING",
-        "STREAMJOIN_JAR_MISSING",
+        "STREAMJOIN_JAR_MISSING.CLASS_PATH",
+        "STREAMJOIN_JAR_MISSING.CLASS_PATH",
         "STREAMJOIN_SPARK_ALREADY_RUNNING",
         "fine",
     ]
@@ -198,7 +198,7 @@ def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
         PROGRAM + "spark = new().getOrCreate()\nrejects(lambda: sj.check(spark))\n",
         PYSPARK_SUBMIT_ARGS=f"--jars {jar} pyspark-shell",
     )
-    assert out.split() == ["STREAMJOIN_SPARK_VERSION"]
+    assert out.split() == ["STREAMJOIN_SPARK_VERSION.NOT_LOADED"]
 
 
 def test_configure_under_spark_submit_without_jars(tmp_path: Path) -> None:
@@ -235,7 +235,9 @@ def test_what_the_jar_says_of_itself() -> None:
 
 def test_another_version_of_the_jar() -> None:
     rejected(
-        "STREAMJOIN_JAR_VERSION", lambda: check_jar(JarInfo("0.0.9", "4.2.0"), "4.2.0"), "pip install streamjoin==0.0.9"
+        "STREAMJOIN_JAR_VERSION.DRIVER",
+        lambda: check_jar(JarInfo("0.0.9", "4.2.0"), "4.2.0"),
+        "pip install streamjoin==0.0.9",
     )
 
 
@@ -243,14 +245,14 @@ def test_a_given_jar_of_another_version(python: Run) -> None:
     out = python(
         PROGRAM + "rejects(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
     )
-    assert out.split() == ["STREAMJOIN_JAR_VERSION"]
+    assert out.split() == ["STREAMJOIN_JAR_VERSION.MIXED"]
 
 
 def test_a_running_session_with_another_version_of_the_jar(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packaged, "__version__", "99.0")
-    rejected("STREAMJOIN_JAR_VERSION", lambda: sj.check(spark), "one that `python -m streamjoin jar` prints")
+    rejected("STREAMJOIN_JAR_VERSION.DRIVER", lambda: sj.check(spark), "one that `python -m streamjoin jar` prints")
 
 
 def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,21 +261,21 @@ def test_an_entry_that_does_not_answer(spark: SparkSession, monkeypatch: pytest.
             raise Py4JError("Method version([]) does not exist")
 
     monkeypatch.setattr(driver, "entry_point", lambda *_: Old())
-    rejected("STREAMJOIN_JAR_VERSION", lambda: sj.check(spark), "Keep only the one")
+    rejected("STREAMJOIN_JAR_VERSION.MIXED", lambda: sj.check(spark), "Keep only the one")
     rate = spark.readStream.format("rate").load()
-    rejected("STREAMJOIN_JAR_VERSION", lambda: sj.bounds(rate), "Keep only the one")
+    rejected("STREAMJOIN_JAR_VERSION.MIXED", lambda: sj.bounds(rate), "Keep only the one")
 
 
 def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     check_jar(JarInfo(sj.__version__, "4.2.0"), "4.2.7")
     monkeypatch.setattr(SparkSession, "version", property(lambda _: "4.0.3"))
-    rejected("STREAMJOIN_SPARK_VERSION", lambda: sj.check(spark), f"built for Spark {LINE}.\nRun Spark {LINE}")
+    rejected("STREAMJOIN_SPARK_VERSION.DRIVER", lambda: sj.check(spark), f"built for Spark {LINE}.\nRun Spark {LINE}")
 
 
 def test_a_given_jar_for_another_spark_line(python: Run) -> None:
     other = f"/x/streamjoin-spark4.0_2.13-{sj.__version__}.jar"
     out = python(PROGRAM + f"rejects(lambda: sj.configure(new().config('spark.jars', '{other}')))\n")
-    assert out.split() == ["STREAMJOIN_SPARK_VERSION"]
+    assert out.split() == ["STREAMJOIN_SPARK_VERSION.NOT_LOADED"]
 
 
 def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -285,17 +287,21 @@ def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert jar_path() == jars[LINE]
     some = f"{LINE}, 4.9 or 4.10"
     rejected(
-        "STREAMJOIN_SPARK_VERSION",
+        "STREAMJOIN_SPARK_VERSION.DRIVER",
         lambda: jar_path("4.0"),
         f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}.",
     )
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    rejected("STREAMJOIN_JAR_MISSING", jar_path, f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`")
+    rejected(
+        "STREAMJOIN_JAR_MISSING.LINE_UNKNOWN",
+        jar_path,
+        f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`",
+    )
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(packaged, "_FOLDER", tmp_path)
-    rejected("STREAMJOIN_JAR_MISSING", jar_path, "make jar")
+    rejected("STREAMJOIN_JAR_MISSING.PACKAGE", jar_path, "make jar")
 
 
 def test_a_server_of_another_version() -> None:
@@ -303,11 +309,11 @@ def test_a_server_of_another_version() -> None:
     line = mine.rpartition(".")[0]
     check_server_jar(JarInfo(f"{line}.99", spark), spark)
     rejected(
-        "STREAMJOIN_JAR_VERSION",
+        "STREAMJOIN_JAR_VERSION.SERVER",
         lambda: check_server_jar(JarInfo("9.0.0", spark), spark),
         "on the Spark Connect server",
     )
-    rejected("STREAMJOIN_SPARK_VERSION", lambda: check_server_jar(JarInfo(mine, "9.0.1"), spark), "Spark 9.0")
+    rejected("STREAMJOIN_SPARK_VERSION.DRIVER", lambda: check_server_jar(JarInfo(mine, "9.0.1"), spark), "Spark 9.0")
 
 
 def test_without_pyspark_the_import_says_what_to_install(python: Run) -> None:
@@ -323,11 +329,11 @@ def test_the_command_line(tmp_path: Path) -> None:
     module = [sys.executable, "-m", "streamjoin"]
     assert run([*module, "jar"]) == f"{jar_path()}\n"
     assert run([*module, "jar", "--spark", LINE]) == f"{jar_path(LINE)}\n"
-    assert "STREAMJOIN_SPARK_VERSION" in run([*module, "jar", "--spark", "4.0"], expect=1)
+    assert "STREAMJOIN_SPARK_VERSION.PACKAGE" in run([*module, "jar", "--spark", "4.0"], expect=1)
     assert run([*module, "version"]) == f"{sj.__version__}\n"
     no_jar = "from streamjoin._packaging import jars; from streamjoin import __main__ as m; import pathlib, sys; "
     no_jar += f"jars._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
-    assert "[STREAMJOIN_JAR_MISSING]" in run([sys.executable, "-c", no_jar], expect=1)
+    assert "[STREAMJOIN_JAR_MISSING.PACKAGE]" in run([sys.executable, "-c", no_jar], expect=1)
 
 
 def test_other_objects_than_a_function_takes(spark: SparkSession) -> None:

@@ -178,7 +178,7 @@ def test_a_name_with_a_dot(streams: Streams) -> None:
 
 
 COMPUTED: list[tuple[str, str, Callable[[Streams], Any]]] = [
-    ("time", "it is computed, and time is a column that is there", lambda s: sj.impose_order(s.raw, F.now(), "1s")),
+    ("time", "it is computed, and time is a column of the DataFrame", lambda s: sj.impose_order(s.raw, F.now(), "1s")),
     ("time", 'write time="time"', lambda s: sj.impose_order(s.raw, F.to_timestamp("op"), "1s")),
     ("time", "it is computed", lambda s: sj.impose_order(s.raw, s.raw.t.alias("x"), "1s")),
     ("time", "it is computed", lambda s: sj.impose_order(s.raw, F.col("*"), "1s")),
@@ -199,7 +199,8 @@ COMPUTED: list[tuple[str, str, Callable[[Streams], Any]]] = [
 
 @pytest.mark.parametrize(("argument", "words", "call"), COMPUTED, ids=[f"{c[0]}: {c[1]}" for c in COMPUTED])
 def test_a_column_that_is_computed(streams: Streams, argument: str, words: str, call: Callable[[Streams], Any]) -> None:
-    rejected("STREAMJOIN_COLUMN", lambda: call(streams), words)
+    elsewhere = words.startswith(("the DataFrame", "Its columns"))
+    rejected(f"STREAMJOIN_COLUMN.{'OTHER_DATAFRAME' if elsewhere else 'COMPUTED'}", lambda: call(streams), words)
 
 
 def test_what_is_no_column(streams: Streams) -> None:
@@ -279,17 +280,17 @@ def test_what_the_inputs_are_joined_on(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on", "words"),
+    ("on", "cause", "words"),
     [
-        ("l.id = r.id", "write on=F.expr('l.id = r.id')"),
-        (["id", "l.op = r.op"], "write on=F.expr('l.op = r.op')"),
-        ("nothing", "does not have exactly one column 'nothing'"),
-        (("id", True), "names and conditions do not mix"),
-        ([], "Write a name, a list of names, a condition"),
-        (True, "on=F.lit(True)"),
+        ("l.id = r.id", "UNKNOWN", "write on=F.expr('l.id = r.id')"),
+        (["id", "l.op = r.op"], "UNKNOWN", "write on=F.expr('l.op = r.op')"),
+        ("nothing", "UNKNOWN", "does not have exactly one column 'nothing'"),
+        (("id", True), "MIXED", "names and conditions do not mix"),
+        ([], "NEITHER", "Write a name, a list of names, a condition"),
+        (True, "NEITHER", "on=F.lit(True)"),
     ],
 )
-def test_what_the_inputs_cannot_be_joined_on(streams: Streams, on: Any, words: str) -> None:
+def test_what_the_inputs_cannot_be_joined_on(streams: Streams, on: Any, cause: str, words: str) -> None:
     left, right = streams.left.alias("l"), streams.right.alias("r")
     if "do not mix" in words:
         on = ["id", F.expr("l.op = r.op")]
@@ -300,7 +301,7 @@ def test_what_the_inputs_cannot_be_joined_on(streams: Streams, on: Any, words: s
         lambda: sj.temporal_join(left, sj.versions(right, key="id"), on),
         lambda: sj.asof_join(left, right, on),
     ):
-        rejected("STREAMJOIN_JOIN_KEYS", call, words)
+        rejected(f"STREAMJOIN_JOIN_KEYS.{cause}", call, words)
 
 
 def test_what_arrangements_are_joined_on(tables: Shop) -> None:
@@ -327,12 +328,12 @@ def test_a_name_that_arrangements_are_joined_on_is_there_once(tables: Shop, how:
 
 def test_what_arrangements_cannot_be_joined_on(tables: Shop) -> None:
     inputs = {"c": "customers", "o": "orders"}
-    keys = "STREAMJOIN_JOIN_KEYS"
     mixed: Any = ["customer", F.expr("o.day > 5")]
-    rejected(keys, lambda: sj.delta_join(inputs, "day"), "the input c has no column 'day'")
-    rejected(keys, lambda: sj.delta_join(inputs, ["customer", "o.day > 5"]), '"a.customer = b.customer"')
-    rejected(keys, lambda: sj.delta_join(inputs, mixed), "do not mix")
-    rejected(keys, lambda: sj.delta_join(inputs, []), "Write a name")
+    rejected("STREAMJOIN_JOIN_KEYS.UNKNOWN", lambda: sj.delta_join(inputs, "day"), "the c input does not have")
+    texts = ["customer", "o.day > 5"]
+    rejected("STREAMJOIN_JOIN_KEYS.MIXED", lambda: sj.delta_join(inputs, texts), '"a.id = b.id"')
+    rejected("STREAMJOIN_JOIN_KEYS.MIXED", lambda: sj.delta_join(inputs, mixed), "do not mix")
+    rejected("STREAMJOIN_JOIN_KEYS.NEITHER", lambda: sj.delta_join(inputs, []), "Write a name")
     rejected("UNRESOLVED_COLUMN.WITH_SUGGESTION", lambda: sj.delta_join(inputs, F.expr("c.customer = o.client")))
 
 

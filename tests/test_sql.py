@@ -109,7 +109,7 @@ def test_errors_point_at_the_words(spark: SparkSession, tables: None, join: str,
 def test_a_table_is_no_stream(spark: SparkSession, tables: None) -> None:
     batch = PAIRS.replace("STREAM deliveries WATERMARK t DELAY OF INTERVAL 0 SECONDS", "deliveries")
     said = "WITHIN takes two streams, and the right input is a batch."
-    rejected("STREAMJOIN_NOT_A_STREAM", lambda: spark.sql(batch), said)
+    rejected("STREAMJOIN_NOT_A_STREAM.BOUND", lambda: spark.sql(batch), said)
 
 
 def test_a_mistake_of_sparks_grammar_is_sparks_to_report(spark: SparkSession) -> None:

@@ -166,14 +166,16 @@ def test_declared_keys(customers: Shop, spark: SparkSession) -> None:
     customers.run(both, "both", lambda batch, _: adds_up(found, batch))
     assert found == Counter([(1, "John", "/"), (2, "Frank", None)])
 
-    condition = "STREAMJOIN_JOIN_KEYS"
-    rejected(condition, lambda: sj.join(orders, sj.table("customers")), "does not have exactly one column id")
-    rejected(condition, lambda: sj.join(orders, orders), "a stream has no declared key")
-    rejected(condition, lambda: sj.join(orders, sj.table("customers").select("name")), "a stream has no declared key")
-    plain = spark.range(3)
-    rejected(condition, lambda: sj.join(plain, sj.table("customers")), "the left input is neither")
+    people, plain = sj.table("customers"), spark.range(3)
     customers.arrange("orders", ORDERS, [["order_id"]])
-    rejected(condition, lambda: sj.join(sj.table("orders"), sj.table("customers")), "['order_id'] and ['id']")
+    for condition, words, left, right in (
+        ("STREAMJOIN_JOIN_KEYS.KEY_NOT_IN_INPUT", "does not have exactly one column id", orders, people),
+        ("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", "a stream has no declared key", orders, orders),
+        ("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", "a stream has no declared key", orders, people.select("name")),
+        ("STREAMJOIN_JOIN_KEYS.UNDECLARED_SIDE", "the left input is neither", plain, people),
+        ("STREAMJOIN_JOIN_KEYS.KEYS_DIFFER", "['order_id'] and ['id']", sj.table("orders"), people),
+    ):
+        rejected(condition, partial(sj.join, left, right), words)
 
 
 def test_a_table_that_has_caught_up(customers: Shop) -> None:
@@ -283,17 +285,17 @@ def test_explain(customers: Shop, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("how", "condition", "name", "advice"),
     [
-        ("right", "id = customer_id", "STREAMJOIN_TABLE", "stream LEFT JOIN table"),
-        ("full", "id = customer_id", "STREAMJOIN_TABLE", "stream LEFT JOIN table"),
-        ("left_semi", "id = customer_id", "STREAMJOIN_TABLE", "stream LEFT JOIN table"),
-        ("left_anti", "id = customer_id", "STREAMJOIN_TABLE", "WHERE table.key IS NULL"),
-        ("inner", "id = customer_id OR name = item", "STREAMJOIN_TABLE", "(name = item)"),
+        ("right", "id = customer_id", "STREAMJOIN_TABLE.ALL_ROWS", "stream LEFT JOIN table"),
+        ("full", "id = customer_id", "STREAMJOIN_TABLE.JOIN_TYPE", "stream LEFT JOIN table"),
+        ("left_semi", "id = customer_id", "STREAMJOIN_TABLE.JOIN_TYPE", "stream LEFT JOIN table"),
+        ("left_anti", "id = customer_id", "STREAMJOIN_TABLE.JOIN_TYPE", "WHERE table.key IS NULL"),
+        ("inner", "id = customer_id OR name = item", "STREAMJOIN_TABLE.NO_EQUALITY", "(name = item)"),
         ("inner", "name = item", "STREAMJOIN_TABLE_KEY", "[id]"),
-        ("inner", "id > customer_id", "STREAMJOIN_TABLE", "(id > customer_id)"),
-        ("inner", "concat(name, item) = 'John'", "STREAMJOIN_TABLE", "concat"),
-        ("inner", "id - customer_id = 0", "STREAMJOIN_TABLE", "equalities"),
-        ("inner", "id = 1 OR id = customer_id", "STREAMJOIN_TABLE", "joined by AND"),
-        ("inner", "id - 1 = customer_id - 1", "STREAMJOIN_TABLE", "all columns of a key"),
+        ("inner", "id > customer_id", "STREAMJOIN_TABLE.NO_EQUALITY", "(id > customer_id)"),
+        ("inner", "concat(name, item) = 'John'", "STREAMJOIN_TABLE.NO_EQUALITY", "concat"),
+        ("inner", "id - customer_id = 0", "STREAMJOIN_TABLE.NO_EQUALITY", "equalities"),
+        ("inner", "id = 1 OR id = customer_id", "STREAMJOIN_TABLE.NO_EQUALITY", "joined by AND"),
+        ("inner", "id - 1 = customer_id - 1", "STREAMJOIN_TABLE.NO_EQUALITY", "all columns of a key"),
     ],
 )
 def test_rejected_at_start(customers: Shop, how: str, condition: str, name: str, advice: str) -> None:
@@ -317,5 +319,7 @@ def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
         sj.table("customers", rematch="1 hour"),
     ):
         for sides in ((of_a_stream, sj.table("customers")), (sj.table("customers"), of_a_stream)):
-            rejected("STREAMJOIN_DELTA", partial(sj.join, *sides, "id", "left"), "Leave them out")
+            rejected("STREAMJOIN_DELTA.TABLE_OPTIONS", partial(sj.join, *sides, "id", "left"), "Leave them out")
+    both = sj.table("customers"), sj.table("customers")
+    rejected("STREAMJOIN_DELTA.JOIN_TYPE", lambda: sj.join(*both, "id", "left_semi"), "a filter in an outer query")
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.table("nothing"))

@@ -169,7 +169,11 @@ def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) 
     assert sj.versions(nested, key="code", order="source.lsn").order == "lsn"
     by_column = sj.versions(nested, key="code", order=F.col("source.rate"), unavailable=None)
     assert (by_column.order, by_column.unavailable) == ("_envelope_source_rate", None)
-    rejected("STREAMJOIN_COLUMN", lambda: sj.versions(envelope, key="code", time="after.rate"), "timestamp_millis")
+    rejected(
+        "STREAMJOIN_COLUMN.TIME_OF_TABLE",
+        lambda: sj.versions(envelope, key="code", time="after.rate"),
+        "timestamp_millis",
+    )
 
 
 def test_joins_of_spark_are_ours_where_both_sides_stream(streams: Streams) -> None:
@@ -293,16 +297,20 @@ def test_what_is_rejected(streams: Streams, spark: SparkSession) -> None:
     rejected(wrong, lambda: sj.versions(rates, key=[]), "the columns of the key")
     rejected(wrong, lambda: sj.asof_join(orders, rates, "x", match="a > b", direction="forward"), "either match=")
     rejected("STREAMJOIN_DURATION", lambda: sj.temporal_join(orders, versions, "code", history="1 month"), "history")
-    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.versions(rates.drop("since"), key="code"), "withWatermark")
+    rejected("STREAMJOIN_EVENT_TIME.NONE", lambda: sj.versions(rates.drop("since"), key="code"), "withWatermark")
     two = rates.withColumn("seen", F.col("since"))
-    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.versions(two, key="code"), 'time="since"')
-    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.temporal_join(two, versions, "code"), 'as_of="since"')
-    rejected("STREAMJOIN_EVENT_TIME", lambda: sj.asof_join(two, rates, "code"), 'match="l.since >= r.time"')
+    rejected("STREAMJOIN_EVENT_TIME.CHOICE", lambda: sj.versions(two, key="code"), 'time="since"')
+    rejected("STREAMJOIN_EVENT_TIME.CHOICE", lambda: sj.temporal_join(two, versions, "code"), 'as_of="since"')
+    rejected("STREAMJOIN_EVENT_TIME.CHOICE", lambda: sj.asof_join(two, rates, "code"), 'match="l.since >= r.time"')
     rejected(wrong, lambda: sj.asof_join(orders, rates, "code", match=7), "such as")  # type: ignore[arg-type]
 
     on = F.expr("currency = code")
-    rejected("STREAMJOIN_TEMPORAL", lambda: sj.temporal_join(orders, versions, F.expr("cents = rate")), "key")
-    rejected("STREAMJOIN_TEMPORAL", lambda: sj.temporal_join(orders, versions, on, "full"), 'how="left"')
-    rejected("STREAMJOIN_TEMPORAL", lambda: sj.asof_join(orders, rates, on, direction="forward"), "tolerance")
-    rejected("STREAMJOIN_TEMPORAL", lambda: sj.asof_join(orders, rates, on, match="cents >= rate"), "l.t >= r.t")
-    rejected("STREAMJOIN_COLUMN", lambda: sj.temporal_join(orders, versions, on, as_of="nothing"), "nothing")
+    rejected(
+        "STREAMJOIN_TEMPORAL.KEY_NOT_TIED", lambda: sj.temporal_join(orders, versions, F.expr("cents = rate")), "key"
+    )
+    rejected("STREAMJOIN_TEMPORAL.JOIN_TYPE", lambda: sj.temporal_join(orders, versions, on, "full"), 'how="left"')
+    rejected(
+        "STREAMJOIN_TEMPORAL.NO_TOLERANCE", lambda: sj.asof_join(orders, rates, on, direction="forward"), "tolerance"
+    )
+    rejected("STREAMJOIN_TEMPORAL.TIMES", lambda: sj.asof_join(orders, rates, on, match="cents >= rate"), "l.t >= r.t")
+    rejected("STREAMJOIN_COLUMN.UNKNOWN", lambda: sj.temporal_join(orders, versions, on, as_of="nothing"), "nothing")

@@ -66,16 +66,16 @@ TWO_ROWS = [change(1, "x", 1, 1), change(1, "y", 1, 1), change(2, "x", 1, 1)]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "condition", "said"),
     [
-        (TWO_ROWS, 'more than one row with the key {"a":1} of a'),
-        ([change(1, "x", 1, 1), change(1, "x", 1, 1)], 'more than one row with the key {"a":1} of a'),
-        ([change(None, "x", 1, 2)], 'more than one row with the key {"a":null} of a'),
-        ([change(1, "x", 1, None)], "a null in _diff"),
+        (TWO_ROWS, "STREAMJOIN_UPSERT.TWO_ROWS", 'the key {"a":1} of a'),
+        ([change(1, "x", 1, 1), change(1, "x", 1, 1)], "STREAMJOIN_UPSERT.TWO_ROWS", 'the key {"a":1} of a'),
+        ([change(None, "x", 1, 2)], "STREAMJOIN_UPSERT.TWO_ROWS", 'the key {"a":null} of a'),
+        ([change(1, "x", 1, None)], "STREAMJOIN_UPSERT.DIFF_NULL", "a null in _diff"),
     ],
 )
 def test_a_batch_that_cannot_be_leaves_the_target_alone(
-    shop: Shop, database: Postgres, wrong: list[Values], said: str
+    shop: Shop, database: Postgres, wrong: list[Values], condition: str, said: str
 ) -> None:
     database.query("CREATE TABLE t (a INT, b TEXT, v INT)")
     changes = shop.stream("changes", COLUMNS)
@@ -85,7 +85,7 @@ def test_a_batch_that_cannot_be_leaves_the_target_alone(
     def again(keys: Any) -> None:
         run(changes, database.options("t"), keys, shop.checkpoint("t"))
 
-    rejected("STREAMJOIN_UPSERT", lambda: again("a"), said)
+    rejected(condition, lambda: again("a"), said)
     assert database.query("SELECT * FROM t") == [["1", "before", "0"]]
     assert database.query("SELECT batch FROM streamjoin_batches") == [["0"]]
     if wrong == TWO_ROWS:
@@ -105,21 +105,27 @@ def test_what_is_rejected_when_the_query_starts(shop: Shop, database: Postgres) 
 
     without = changes.drop("b")
     start(without)
-    rejected("STREAMJOIN_UPSERT", start, "the table t has no column b")
-    rejected("STREAMJOIN_UPSERT", lambda: start(keys="k"), "the key k is no column")
-    rejected("STREAMJOIN_UPSERT", lambda: start(keys=["a", "A"]), "a column twice")
-    rejected("STREAMJOIN_UPSERT", lambda: start(keys=["_diff"]), "the key _diff is no column of the rows")
-    rejected("STREAMJOIN_UPSERT", lambda: start(changes.drop("_diff")), "no column _diff")
-    rejected("STREAMJOIN_UPSERT", lambda: start(diff="b"), "the column b is STRING")
-    rejected("STREAMJOIN_UPSERT", lambda: start(changes.withColumn("a", F.create_map("a", "v"))), "MAP<INT, INT>")
+    rejected("STREAMJOIN_UPSERT.NO_COLUMN", start, "the table t has no column b")
+    rejected("STREAMJOIN_UPSERT.UNKNOWN_KEY", lambda: start(keys="k"), "the key k is no column")
+    rejected("STREAMJOIN_UPSERT.KEY_COLUMN_TWICE", lambda: start(keys=["a", "A"]), "a column twice")
+    rejected("STREAMJOIN_UPSERT.UNKNOWN_KEY", lambda: start(keys=["_diff"]), "the key _diff is no column of the rows")
+    rejected("STREAMJOIN_UPSERT.NO_DIFF", lambda: start(changes.drop("_diff")), "no column _diff")
+    rejected("STREAMJOIN_UPSERT.DIFF_TYPE", lambda: start(diff="b"), "the column b is STRING")
+    rejected(
+        "STREAMJOIN_UPSERT.KEY_TYPE", lambda: start(changes.withColumn("a", F.create_map("a", "v"))), "MAP<INT, INT>"
+    )
     database.query("CREATE TABLE typed (a INT, b INT, v INT); CREATE TABLE flags (a INT, b TEXT, v BOOLEAN)")
-    rejected("STREAMJOIN_UPSERT", lambda: start(to=database.options("typed")), "the column b of typed is int4")
-    rejected("STREAMJOIN_UPSERT", lambda: start(to=database.options("flags")), "the column v of flags is bool")
+    rejected(
+        "STREAMJOIN_UPSERT.COLUMN_TYPE", lambda: start(to=database.options("typed")), "the column b of typed is int4"
+    )
+    rejected(
+        "STREAMJOIN_UPSERT.COLUMN_TYPE", lambda: start(to=database.options("flags")), "the column v of flags is bool"
+    )
     assert tables(database) == {"t", "typed", "flags"}
-    rejected("STREAMJOIN_UPSERT", lambda: start(to=database.options("nothing")), "CREATE TABLE nothing (")
+    rejected("STREAMJOIN_UPSERT.NO_TABLE", lambda: start(to=database.options("nothing")), "CREATE TABLE nothing (")
     counts = changes.groupBy("a").agg(F.count("*").alias("v"), F.lit(1).alias("_diff"))
-    rejected("STREAMJOIN_UPSERT", lambda: start(counts, mode="complete"), "complete mode")
-    rejected("STREAMJOIN_NOT_A_STREAM", lambda: start(shop.spark.range(1)))
+    rejected("STREAMJOIN_UPSERT.COMPLETE_MODE", lambda: start(counts, mode="complete"), "complete mode")
+    rejected("STREAMJOIN_NOT_A_STREAM.CHANGES", lambda: start(shop.spark.range(1)))
     for wrong in ("", {"url": "jdbc:x"}, {"kafka.bootstrap.servers": "x"}, {**target, "topic": ""}.keys(), None):
         rejected("STREAMJOIN_WRONG_ARGUMENT", partial(start, to=wrong))
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: start(keys=[["a"], ["v"]]))
@@ -129,12 +135,17 @@ def test_what_is_rejected_when_the_query_starts(shop: Shop, database: Postgres) 
         writer = without.writeStream.format("streamjoin-upsert").options(**options)
         return lambda: writer.start(checkpointLocation=shop.checkpoint("rejected"))
 
-    rejected("STREAMJOIN_UPSERT", plain(keys='["a"]'), "no target")
-    rejected("STREAMJOIN_UPSERT", plain(table="t", **target, keys='["a"]'), "Give one target")
-    rejected("STREAMJOIN_UPSERT", plain(table="t", fetchsize="1", keys='["a"]'), "fetchsize is none of a table")
-    rejected("STREAMJOIN_UPSERT", plain(**target), "it has no key")
+    rejected("STREAMJOIN_UPSERT.TARGET", plain(keys='["a"]'), "do not name one target")
+    rejected("STREAMJOIN_UPSERT.TARGET", plain(table="t", **target, keys='["a"]'), "Give one target")
+    rejected(
+        "STREAMJOIN_UPSERT.TABLE_OPTION", plain(table="t", fetchsize="1", keys='["a"]'), "the option fetchsize is not"
+    )
+    rejected("STREAMJOIN_UPSERT.NO_KEY", plain(**target), "it has no key")
     rejected("STREAMJOIN_OPTION", plain(**target, keys="a"), "a JSON list")
-    rejected("STREAMJOIN_UPSERT", lambda: without.writeStream.partitionBy("a").format("streamjoin-upsert").start())
+    rejected(
+        "STREAMJOIN_UPSERT.PARTITION_BY",
+        lambda: without.writeStream.partitionBy("a").format("streamjoin-upsert").start(),
+    )
 
 
 def test_many_tasks_and_a_limit_of_connections(shop: Shop, database: Postgres) -> None:
@@ -307,27 +318,29 @@ def test_mariadb_keeps_a_table_current(shop: Shop, mariadb: MariaDb) -> None:
     mariadb.query("CREATE OR REPLACE TABLE s (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
     shop.feed("more", change(4, "z", 4, 1))
     rejected(
-        "STREAMJOIN_UPSERT_BATCH",
+        "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN",
         lambda: run(changes, mariadb.options("s"), "a", shop.checkpoint("s")),
         "was created again",
     )
 
 
 @pytest.mark.parametrize(
-    ("key", "column", "same"),
+    ("key", "column", "same", "condition"),
     [
-        ("STRING", "VARCHAR(9)", "'x' and 'X'"),
-        ("STRING", "VARCHAR(9) COLLATE utf8mb4_bin", "'x' and 'x '"),
-        ("STRING", "CHAR(9) COLLATE utf8mb4_nopad_bin", "'x' and 'x '"),
-        ("BINARY", "BINARY(9)", "X'01' and X'0100'"),
-        ("TIMESTAMP", "DATETIME", "12:00:00"),
-        ("DECIMAL(12, 4)", "DECIMAL(12, 2)", "0.0001 and 0.0002"),
-        ("DOUBLE", "FLOAT", "1.0 and 1.0000000000000002"),
+        ("STRING", "VARCHAR(9)", "'x' and 'X'", "STREAMJOIN_UPSERT.KEY_TEXTS"),
+        ("STRING", "VARCHAR(9) COLLATE utf8mb4_bin", "'x' and 'x '", "STREAMJOIN_UPSERT.KEY_TEXTS"),
+        ("STRING", "CHAR(9) COLLATE utf8mb4_nopad_bin", "'x' and 'x '", "STREAMJOIN_UPSERT.KEY_TEXTS"),
+        ("BINARY", "BINARY(9)", "X'01' and X'0100'", "STREAMJOIN_UPSERT.KEY_VALUES"),
+        ("TIMESTAMP", "DATETIME", "12:00:00", "STREAMJOIN_UPSERT.KEY_TIMES"),
+        ("DECIMAL(12, 4)", "DECIMAL(12, 2)", "0.0001 and 0.0002", "STREAMJOIN_UPSERT.KEY_VALUES"),
+        ("DOUBLE", "FLOAT", "1.0 and 1.0000000000000002", "STREAMJOIN_UPSERT.KEY_VALUES"),
     ],
 )
-def test_keys_that_mariadb_takes_for_one(shop: Shop, mariadb: MariaDb, key: str, column: str, same: str) -> None:
+def test_keys_that_mariadb_takes_for_one(
+    shop: Shop, mariadb: MariaDb, key: str, column: str, same: str, condition: str
+) -> None:
     mariadb.query(f"CREATE OR REPLACE TABLE k (k {column} PRIMARY KEY, v INT)")
     writer = sj.upsert(shop.stream("keys", f"k {key}, v INT, _diff INT"), mariadb.options("k"), "k")
-    rejected("STREAMJOIN_UPSERT", lambda: writer.start(checkpointLocation=shop.checkpoint("k")), same)
+    rejected(condition, lambda: writer.start(checkpointLocation=shop.checkpoint("k")), same)
     assert ["k"] in mariadb.query("SHOW TABLES")
     assert not mariadb.query("SHOW TABLES LIKE 'streamjoin%start'")

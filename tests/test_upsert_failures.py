@@ -82,12 +82,12 @@ def test_the_target_and_the_checkpoint_have_to_belong_together(shop: Shop, datab
     # The database was put back: it lacks a batch.
     database.query("UPDATE streamjoin_batches SET batch = 1")
     shop.feed("changes", change(3, "x", 1, 1))
-    rejected("STREAMJOIN_UPSERT_BATCH", again, "it lacks changes")
+    rejected("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", again, "it lacks changes")
     # The checkpoint was put back: another batch has the number.
     database.query("UPDATE streamjoin_batches SET batch = 3, planned_ms = 1")
-    rejected("STREAMJOIN_UPSERT_BATCH", again, "was put back to an earlier state")
+    rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", again, "was restored to an earlier state")
     database.query("UPDATE streamjoin_batches SET batch = 9")
-    rejected("STREAMJOIN_UPSERT_BATCH", again, "the target has batch 9")
+    rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", again, "the target has batch 9")
     assert database.query("SELECT * FROM t ORDER BY a") == everything
     # A new checkpoint is another query, and begins with all of its input.
     again(shop.checkpoint("new"))
@@ -119,7 +119,11 @@ def test_a_table_that_was_created_again_without_its_rows(shop: Shop, database: P
     # A batch that changes nothing says nothing else.
     batch(change(5, "x", 5, 1), change(5, "x", 5, -1))
     database.query(f"DROP TABLE t; {create}")
-    rejected("STREAMJOIN_UPSERT_BATCH", lambda: batch(change(6, "x", 6, 1)), "was created again after that batch")
+    rejected(
+        "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN",
+        lambda: batch(change(6, "x", 6, 1)),
+        "was created again after that batch",
+    )
     assert database.query("SELECT * FROM t") == []
 
 
@@ -250,12 +254,12 @@ def test_another_driver_at_the_same_batch(shop: Shop, database: Postgres) -> Non
 
     # It has recorded the batch since this one looked: the update finds no row.
     database.query("CREATE TRIGGER nothing BEFORE UPDATE ON streamjoin_batches FOR EACH ROW EXECUTE FUNCTION nothing()")
-    rejected("STREAMJOIN_UPSERT_BATCH", again, "another run of the query")
+    rejected("STREAMJOIN_UPSERT_BATCH.ANOTHER_RUN", again, "another run of the query")
     database.query("DROP TRIGGER nothing ON streamjoin_batches")
     # It has made its own staging table of the same name.
     lost = "CREATE TRIGGER nothing BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION nothing()"
     database.query(hook("CREATE TABLE AS", f"EXECUTE format('{lost}', made.object_identity);"))
-    rejected("STREAMJOIN_UPSERT_BATCH", again, "has 0 of the 1 rows")
+    rejected("STREAMJOIN_UPSERT_BATCH.STAGING", again, "has 0 of the 1 rows")
     assert database.query("SELECT a FROM t") == [["1"]]
     database.query("DROP EVENT TRIGGER hook")
     again()

@@ -161,6 +161,6 @@ def test_durations_and_inputs_that_are_rejected(spark: SparkSession, tmp_path: P
         for direction in ("following", "preceding"):
             said = f"{direction}={window!r} of sj.window_join cannot be used: {reason}"
             rejected("STREAMJOIN_DURATION", join(**{direction: window}), said)
-    rejected("STREAMJOIN_NOT_A_STREAM", join(right=spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")))
-    rejected("STREAMJOIN_EVENT_TIME", join(left=stream.drop("lt")))
+    rejected("STREAMJOIN_NOT_A_STREAM.INPUT", join(right=spark.createDataFrame([(1, START)], "lk INT, lt TIMESTAMP")))
+    rejected("STREAMJOIN_EVENT_TIME.NONE", join(left=stream.drop("lt")))
     rejected("STREAMJOIN_WRONG_ARGUMENT", join(right="r"))

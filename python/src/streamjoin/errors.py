@@ -4,9 +4,10 @@ Both take their messages from ``error-conditions.json`` in this package.
 """
 
 import json
+import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -18,24 +19,43 @@ else:
         PySparkException = Exception
 
 Condition = Literal[
-    "STREAMJOIN_COLUMN",
+    "STREAMJOIN_COLUMN.OTHER_DATAFRAME",
     "STREAMJOIN_DURATION",
     "STREAMJOIN_EXTENSION_MISSING",
-    "STREAMJOIN_JAR_MISSING",
-    "STREAMJOIN_JAR_VERSION",
-    "STREAMJOIN_JOIN_KEYS",
+    "STREAMJOIN_JAR_MISSING.CLASS_PATH",
+    "STREAMJOIN_JAR_MISSING.LINE_UNKNOWN",
+    "STREAMJOIN_JAR_MISSING.PACKAGE",
+    "STREAMJOIN_JAR_MISSING.SERVER",
+    "STREAMJOIN_JAR_VERSION.DRIVER",
+    "STREAMJOIN_JAR_VERSION.MIXED",
+    "STREAMJOIN_JAR_VERSION.SERVER",
+    "STREAMJOIN_JOIN_KEYS.KEYS_DIFFER",
+    "STREAMJOIN_JOIN_KEYS.KEY_NOT_IN_INPUT",
+    "STREAMJOIN_JOIN_KEYS.MIXED",
+    "STREAMJOIN_JOIN_KEYS.NEITHER",
+    "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY",
+    "STREAMJOIN_JOIN_KEYS.UNDECLARED_SIDE",
+    "STREAMJOIN_JOIN_KEYS.UNKNOWN",
     "STREAMJOIN_JOIN_TYPE",
-    "STREAMJOIN_NOT_A_STREAM",
-    "STREAMJOIN_NO_FIGURES",
+    "STREAMJOIN_NOT_A_STREAM.CHANGES",
+    "STREAMJOIN_NOT_A_STREAM.QUERY",
+    "STREAMJOIN_NO_FIGURES.CHECKPOINT",
+    "STREAMJOIN_NO_FIGURES.HISTORY",
+    "STREAMJOIN_NO_FIGURES.NO_BATCH",
+    "STREAMJOIN_NO_FIGURES.NO_SESSION",
+    "STREAMJOIN_NO_FIGURES.PAGE",
+    "STREAMJOIN_NO_FIGURES.LOCATION",
     "STREAMJOIN_PACKAGE_MISSING",
     "STREAMJOIN_SPARK_ALREADY_RUNNING",
     "STREAMJOIN_SPARK_CONNECT",
-    "STREAMJOIN_SPARK_VERSION",
+    "STREAMJOIN_SPARK_VERSION.DRIVER",
+    "STREAMJOIN_SPARK_VERSION.NOT_LOADED",
+    "STREAMJOIN_SPARK_VERSION.PACKAGE",
     "STREAMJOIN_WINDOW",
     "STREAMJOIN_WITHIN",
     "STREAMJOIN_WRONG_ARGUMENT",
 ]
-"""The names of all errors raised in Python, each listed in the reference."""
+"""The names of all errors raised in Python, with their causes; docs/errors.md has the messages of all."""
 
 
 class StreamJoinError(PySparkException):
@@ -54,10 +74,11 @@ class StreamJoinError(PySparkException):
     """
 
     def __init__(self, condition: Condition, **parameters: str) -> None:
-        template = _conditions()[condition]
-        text = "\n".join(template["message"])
-        for name, value in parameters.items():
-            text = text.replace(f"<{name}>", value)
+        name, _, cause = condition.partition(".")
+        template = _conditions()[name]
+        parts = [template, template["subClass"][cause]] if cause else [template]
+        text = " ".join("\n".join(part["message"]) for part in parts)
+        text = re.sub(r"<(\w+)>", lambda found: parameters.get(found[1], found[0]), text)
         self._text = f"[{condition}] {text} SQLSTATE: {template['sqlState']}"
         self._condition: Condition = condition
         self._sql_state = template["sqlState"]
@@ -68,7 +89,7 @@ class StreamJoinError(PySparkException):
             super().__init__(message=text, errorClass=condition, messageParameters=parameters)
 
     def getCondition(self) -> Condition:  # noqa: N802 (PySpark's name)
-        """Return the name of the error, as in the reference."""
+        """Return the name of the error and, after a dot, of its cause if it has several."""
         return self._condition
 
     def getSqlState(self) -> str:  # noqa: N802
@@ -94,9 +115,13 @@ def _again(condition: Condition, parameters: dict[str, str]) -> StreamJoinError:
     return StreamJoinError(condition, **parameters)
 
 
-class _Template(TypedDict):
+class _Message(TypedDict):
     message: list[str]
-    sqlState: str  # the name in Spark's own error files
+
+
+class _Template(_Message):
+    sqlState: str  # the names in Spark's own error files
+    subClass: NotRequired[dict[str, _Message]]
 
 
 @cache

@@ -48,9 +48,7 @@ def _reject_remote(builder: SparkSession.Builder) -> None:
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
             call="sj.configure",
-            advice="Start the server with `start-connect-server.sh --jars $(python -m streamjoin jar) "
-            f"--conf spark.sql.extensions={EXTENSION}` and leave sj.configure out: df.join, SQL and sj.join work "
-            "as they are.",
+            extension=EXTENSION,
         )
 
 

@@ -60,11 +60,8 @@ def upsert(
     options = _target_options(target)
     if not changes.isStreaming:
         raise StreamJoinError(
-            "STREAMJOIN_NOT_A_STREAM",
+            "STREAMJOIN_NOT_A_STREAM.CHANGES",
             call="sj.upsert",
-            wanted="a stream of changes",
-            found="the DataFrame is of a batch",
-            advice="Read it with spark.readStream, or take what sj.delta_join returns.",
         )
     found = columns_of_keys(keys, changes, "sj.upsert")
     if len(found) != 1:

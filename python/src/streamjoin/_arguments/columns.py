@@ -147,9 +147,9 @@ def _resolve_name(column: Column, df: DataFrame, call: str, argument: str) -> st
                 raise
             unknown = unknown or error
     raise StreamJoinError(
-        "STREAMJOIN_COLUMN",
+        "STREAMJOIN_COLUMN.OTHER_DATAFRAME",
         call=call,
         column=str(column),
-        reason=f"the DataFrame does not have it ({unknown and unknown.getCondition()})",
-        advice=f"Its columns are {', '.join(df.columns)}. Write {argument} as the name of one of them.",
+        columns=", ".join(df.columns),
+        argument=argument,
     ) from unknown

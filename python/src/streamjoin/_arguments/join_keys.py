@@ -38,11 +38,11 @@ def names_or_condition(left: DataFrame, right: DataFrame, on: On | None) -> tupl
         for name in names:
             if not has_unique_column(df, name):
                 raise StreamJoinError(
-                    "STREAMJOIN_JOIN_KEYS",
+                    "STREAMJOIN_JOIN_KEYS.UNKNOWN",
                     on=repr(on),
-                    reason=f"the {side} input does not have exactly one column {name!r}; its columns are "
-                    f"{', '.join(df.columns)}",
-                    advice=f"Name columns that both inputs have. If it is a condition, write on=F.expr({name!r}).",
+                    side=side,
+                    column=name,
+                    columns=", ".join(df.columns),
                 )
     return names, reduce(Column.__and__, conditions) if conditions else None
 
@@ -58,13 +58,7 @@ def texts_or_columns(on: object) -> tuple[list[str], list[Column]]:
     columns = [each for each in given if isinstance(each, Column)]
     if not given or len(given) != max(len(texts), len(columns)):
         mixed = len(given) == len(texts) + len(columns) > 0
-        raise StreamJoinError(
-            "STREAMJOIN_JOIN_KEYS",
-            on=repr(on),
-            reason="names and conditions do not mix" if mixed else "it is neither a condition nor column names",
-            advice="Write a name, a list of names, a condition such as F.expr('o.id = d.order_id'), or a list of "
-            "conditions; with a condition write the names as conditions, too. To join on time alone, on=F.lit(True).",
-        )
+        raise StreamJoinError("STREAMJOIN_JOIN_KEYS.MIXED" if mixed else "STREAMJOIN_JOIN_KEYS.NEITHER", on=repr(on))
     return texts, columns
 
 
@@ -72,31 +66,25 @@ def _default_names(left: DataFrame, right: DataFrame) -> list[str]:
     """Return the key columns by which a table is joined if ``on`` is left out."""
     keys = {side: key for side, df in (("left", left), ("right", right)) if (key := table_key(df))}
     if not keys:
-        raise _invalid_keys(
-            "neither input is a sj.table with the columns of its key",
-            "Name the columns or write a condition: a stream has no declared key. To join on time alone, write "
-            "on=F.lit(True).",
-        )
+        raise StreamJoinError("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", on="None")
     for side, df in (("left", left), ("right", right)):
         if side not in keys and not df.isStreaming:
-            raise _invalid_keys(
-                f"the {side} input is neither a stream nor a sj.table with the columns of its key",
-                "Name the columns or write a condition.",
-            )
+            raise StreamJoinError("STREAMJOIN_JOIN_KEYS.UNDECLARED_SIDE", on="None", side=side)
     names, *others = keys.values()
     for other in others:
         if {name.casefold() for name in names} != {name.casefold() for name in other}:
-            raise _invalid_keys(
-                f"the keys of the tables differ: {names} and {other}",
-                "Name the columns or write a condition, or rename the columns of one key to those of the other.",
-            )
+            raise StreamJoinError("STREAMJOIN_JOIN_KEYS.KEYS_DIFFER", on="None", keys=f"{names} and {other}")
     for side, df in (("left", left), ("right", right)):
         missing = [name for name in names if not has_unique_column(df, name)]
         if missing:
-            raise _invalid_keys(
-                f"the table's key is {names}, and the {side} input does not have exactly one column "
-                f"{', '.join(missing)}; its columns are {', '.join(df.columns)}",
-                f"Rename a column of the {side} input, or write a condition: on=F.expr('{missing[0]} = ...').",
+            raise StreamJoinError(
+                "STREAMJOIN_JOIN_KEYS.KEY_NOT_IN_INPUT",
+                on="None",
+                key=str(names),
+                side=side,
+                missing=", ".join(missing),
+                columns=", ".join(df.columns),
+                example=missing[0],
             )
     return names
 
@@ -110,7 +98,3 @@ def table_key(df: DataFrame) -> list[str] | None:
     if not marked or places != list(range(len(marked[0][1].metadata[_KEY]))):
         return None
     return [field.name for _, field in sorted(marked, key=lambda each: cast(int, each[0]))]
-
-
-def _invalid_keys(reason: str, advice: str) -> StreamJoinError:
-    return StreamJoinError("STREAMJOIN_JOIN_KEYS", on="None", reason=reason, advice=advice)

@@ -19,11 +19,10 @@ def session_of(query: object, call: str, more: str = "") -> SparkSession:
         return cast(SparkSession, cast(Any, query)._session)
     if not isinstance(query, StreamingQuery):
         raise StreamJoinError(
-            "STREAMJOIN_NOT_A_STREAM",
+            "STREAMJOIN_NOT_A_STREAM.QUERY",
             call=call,
-            wanted="the StreamingQuery that writeStream...start() returned",
-            found=f"this is a {type(query).__name__}",
-            advice="Start the query, and pass what start() returned" + (f", {more}." if more else "."),
+            type=type(query).__name__,
+            more=f", {more}" if more else "",
         )
     active = SparkSession.active()
     own = query._jsq.sparkSession()

@@ -33,26 +33,22 @@ def jar_path(line: str | None = None) -> Path:
     jars = all_jars()
     if not jars:
         raise StreamJoinError(
-            "STREAMJOIN_JAR_MISSING",
-            where=f"in the package ({_FOLDER})",
-            advice="In a checkout, run `make jar`. Elsewhere install the wheel with pip (a package read out of a zip "
-            f"file cannot hand its jar to Spark), or give Spark the jar of version {__version__} with `--jars`.",
+            "STREAMJOIN_JAR_MISSING.PACKAGE",
+            folder=str(_FOLDER),
+            version=__version__,
         )
     wanted = line or _installed_spark_line()
     if wanted is None:
         raise StreamJoinError(
-            "STREAMJOIN_JAR_MISSING",
-            where="for the installed PySpark, as there is none that tells the line of Spark",
-            advice=f"Name the line, {_any_of(jars)}: `python -m streamjoin jar --spark {max(jars, key=_sort_key)}`.",
+            "STREAMJOIN_JAR_MISSING.LINE_UNKNOWN",
+            lines=_any_of(jars),
+            newest=max(jars, key=_sort_key),
         )
     if wanted not in jars:
         raise StreamJoinError(
-            "STREAMJOIN_SPARK_VERSION",
+            "STREAMJOIN_SPARK_VERSION.PACKAGE",
             spark=wanted,
-            built=f"Spark {_any_of(jars)}",
-            advice=f"Run Spark {_any_of(jars)} (`pip install 'streamjoin[spark]'` installs a supported one), or "
-            f"install a streamjoin that was built for Spark {wanted}. In a checkout, `make jar SPARK={wanted}` "
-            "builds the jar of a supported line.",
+            built=_any_of(jars),
         )
     return jars[wanted]
 
@@ -109,12 +105,9 @@ def check_jar(found: JarInfo, spark_version: str) -> None:
     """
     if found.version != __version__:
         raise StreamJoinError(
-            "STREAMJOIN_JAR_VERSION",
+            "STREAMJOIN_JAR_VERSION.DRIVER",
             jar=found.version,
             package=__version__,
-            advice=f"`pip install streamjoin=={found.version}`, or replace the jar on Spark's class path (`--jars`, "
-            "`--packages`, spark.jars, the jars folder of Spark) with the one that `python -m streamjoin jar` prints. "
-            "In a checkout, `make jar` builds both again.",
         )
     _check_spark(found, spark_version)
 
@@ -127,10 +120,9 @@ def check_server_jar(found: JarInfo, spark_version: str) -> None:
     """
     if _major_minor(found.version) != _major_minor(__version__):
         raise StreamJoinError(
-            "STREAMJOIN_JAR_VERSION",
-            jar=f"{found.version} on the Spark Connect server",
+            "STREAMJOIN_JAR_VERSION.SERVER",
+            jar=found.version,
             package=__version__,
-            advice=f"`pip install streamjoin=={found.version}` here, or give the server the jar of {__version__}.",
         )
     _check_spark(found, spark_version)
 
@@ -139,11 +131,10 @@ def _check_spark(found: JarInfo, spark_version: str) -> None:
     built, wanted = _major_minor(found.spark), _major_minor(spark_version)
     if built != wanted:
         raise StreamJoinError(
-            "STREAMJOIN_SPARK_VERSION",
+            "STREAMJOIN_SPARK_VERSION.DRIVER",
             spark=spark_version,
-            built=f"Spark {built}",
-            advice=f"Run Spark {built} (`pip install 'pyspark=={built}.*'`), or give Spark the jar for its line: "
-            f"`python -m streamjoin jar --spark {wanted}` prints it, if this package supports the line.",
+            built=built,
+            line=wanted,
         )
 
 

@@ -64,8 +64,6 @@ def call_table_function(spark: SparkSession, name: str, *values: str | bool | in
         if error.getCondition() != "UNRESOLVABLE_TABLE_VALUED_FUNCTION":
             raise
         raise StreamJoinError(
-            "STREAMJOIN_JAR_MISSING",
-            where="on the Spark Connect server, or it runs without the extension",
-            advice="Start the server with `--jars <the jar that python -m streamjoin jar prints> "
-            f"--conf spark.sql.extensions={EXTENSION}`.",
+            "STREAMJOIN_JAR_MISSING.SERVER",
+            extension=EXTENSION,
         ) from error

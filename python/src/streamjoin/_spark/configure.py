@@ -83,7 +83,7 @@ def _add_to_driver(jar: str) -> None:
         entry_point(jvm, pyspark.__version__)
         return
     except StreamJoinError as error:
-        if error.getCondition() != "STREAMJOIN_JAR_MISSING":
+        if error.getCondition() != "STREAMJOIN_JAR_MISSING.CLASS_PATH":
             raise
         missing = error
     try:

@@ -34,24 +34,16 @@ def entry_point(jvm: Any, spark_version: str) -> Any:
         if error.java_exception.getClass().getSimpleName() == "ClassNotFoundException":
             raise _jar_missing() from error
         raise StreamJoinError(
-            "STREAMJOIN_SPARK_VERSION",
+            "STREAMJOIN_SPARK_VERSION.NOT_LOADED",
             spark=spark_version,
-            built="another one, so it does not load",
-            advice="Give Spark the jar for its line: `python -m streamjoin jar --spark "
-            f"{'.'.join(spark_version.split('.')[:2])}` prints it, if this package supports the line.",
+            line=".".join(spark_version.split(".")[:2]),
         ) from error
     except Py4JError as error:
         raise _jar_missing() from error
 
 
 def _jar_missing() -> StreamJoinError:
-    return StreamJoinError(
-        "STREAMJOIN_JAR_MISSING",
-        where="on the class path of this Spark driver",
-        advice="Build the session with `sj.configure(SparkSession.builder).getOrCreate()`, or start with "
-        "`spark-submit --jars $(python -m streamjoin jar)`. A session that runs already cannot load it: stop it first "
-        "(`spark.stop()`).",
-    )
+    return StreamJoinError("STREAMJOIN_JAR_MISSING.CLASS_PATH")
 
 
 def check_driver(spark: SparkSession) -> None:
@@ -79,12 +71,7 @@ def _explain_linkage_errors() -> Iterator[None]:
     except Py4JError as error:
         if isinstance(error, Py4JJavaError) and not _is_linkage_error(error):
             raise
-        raise StreamJoinError(
-            "STREAMJOIN_JAR_VERSION",
-            jar="of another version, one of two, or was replaced while Spark ran",
-            package=__version__,
-            advice="Keep only the one that `python -m streamjoin jar` prints, and start Spark again.",
-        ) from error
+        raise StreamJoinError("STREAMJOIN_JAR_VERSION.MIXED", package=__version__) from error
 
 
 def _is_linkage_error(error: Py4JJavaError) -> bool:

@@ -119,27 +119,17 @@ def _shared_names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list
     for name in known:
         for alias, table in tables.items():
             if not _has_column(table, name):
-                raise _invalid_keys(
-                    name,
-                    f"the input {alias} has no column {name!r}; its columns are {', '.join(_row_columns(table))}",
-                    'Name columns that all inputs have, or write a condition: on="c.id = o.customer_id".',
+                columns = ", ".join(_row_columns(table))
+                raise StreamJoinError(
+                    "STREAMJOIN_JOIN_KEYS.UNKNOWN", on=repr(name), side=alias, column=name, columns=columns
                 )
     if known and len(known) != len(texts):
-        others = [text for text in texts if text not in known]
-        raise _invalid_keys(
-            texts,
-            "names and conditions do not mix",
-            f'Beside {others[0]!r} write the names as conditions, too: "a.{known[0]} = b.{known[0]}".',
-        )
+        raise StreamJoinError("STREAMJOIN_JOIN_KEYS.MIXED", on=repr(texts))
     return known
 
 
 def _has_column(table: DataFrame, name: str) -> bool:
     return any(is_same_name(column, name) for column in _row_columns(table))
-
-
-def _invalid_keys(on: object, reason: str, advice: str) -> StreamJoinError:
-    return StreamJoinError("STREAMJOIN_JOIN_KEYS", on=repr(on), reason=reason, advice=advice)
 
 
 def _qualified(alias: str, table: DataFrame, name: str) -> str:

@@ -90,11 +90,6 @@ def flush_history() -> None:
             session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(2000)
 
 
-def no_figures(call: str, problem: str, advice: str) -> StreamJoinError:
-    """Return the error for a location without figures."""
-    return StreamJoinError("STREAMJOIN_NO_FIGURES", call=call, problem=problem, advice=advice)
-
-
 def rolling_log_files(folder: Path) -> Iterator[Path]:
     """Yield the files of a rolling event log, in their order: ``events_<n>_<application>``, compacted or not."""
     numbered = [(int(found[1]), file) for file in folder.iterdir() if (found := re.match(r"events_(\d+)_", file.name))]
@@ -104,7 +99,7 @@ def rolling_log_files(folder: Path) -> Iterator[Path]:
 def _reader(path: str) -> Any:
     session = _active_session()
     if session is None:
-        raise no_figures("streamjoin", f"{path} is not on this machine", "Read it where a SparkSession is active.")
+        raise StreamJoinError("STREAMJOIN_NO_FIGURES.NO_SESSION", call="streamjoin", path=path)
     return session.read
 
 

@@ -9,8 +9,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamjoin._arguments.queries import session_of
 from streamjoin._spark.calls import call_table_function
 from streamjoin._spark.checks import check_session
+from streamjoin.errors import StreamJoinError
 from streamjoin.monitoring import _files
-from streamjoin.monitoring._files import no_figures
 from streamjoin.monitoring._history import History
 from streamjoin.monitoring._series import Batches, Read, merge_batches
 from streamjoin.monitoring._sources import location_reader, parse_lines
@@ -39,12 +39,7 @@ def figures_reader(
         if before is not None:
             found = merge_batches(before.read(), found)
         if not found.get(str(query.id)):
-            raise no_figures(
-                call,
-                f"the query {query.name or query.id} has not ended a batch with a join yet",
-                "Wait for its first batch. A query without joins of streamjoin has no figures; of one that maintains "
-                "an arrangement sj.explain_analyze(query) has them.",
-            )
+            raise StreamJoinError("STREAMJOIN_NO_FIGURES.NO_BATCH", call=call, query=query.name or str(query.id))
         return found
 
     return read

@@ -5,13 +5,14 @@ They are JSON objects, as ``docs/figures.schema.json`` describes them.
 
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.monitoring import _files
 from streamjoin.monitoring._event_log import read_event_log
-from streamjoin.monitoring._files import no_figures
 from streamjoin.monitoring._history import History
 from streamjoin.monitoring._series import Batches, Figures, QueryBatches, Read, parse_line
 
@@ -34,10 +35,8 @@ def read_page(address: str, query: str | None, call: str) -> Batches:
             with urlopen(base + more, timeout=10) as answer:
                 found = json.load(answer)
         except (URLError, OSError, ValueError) as error:
-            raise no_figures(
-                call,
-                f"{base}{more} does not answer with figures ({error})",
-                "Give the address of the Spark UI of a driver with the extension, such as http://localhost:4040.",
+            raise StreamJoinError(
+                "STREAMJOIN_NO_FIGURES.PAGE", call=call, address=f"{base}{more}", error=str(error)
             ) from error
         return found if isinstance(found, list) else []
 
@@ -60,7 +59,7 @@ def location_reader(location: str, history: str | None, call: str, everything: b
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``; what is returned raises it too, and ``STREAMJOIN_PACKAGE_MISSING``.
     """
-    none = f"{location} is no history, event log or checkpoint with batches of joins"
+    none = partial(StreamJoinError, "STREAMJOIN_NO_FIGURES.LOCATION", call=call, location=location)
     read: Read
     if _files.is_url(location):
         read = lambda: read_page(location, None, call)  # noqa: E731
@@ -70,12 +69,8 @@ def location_reader(location: str, history: str | None, call: str, everything: b
     elif (query := _files.checkpoint_query_id(location)) is not None:
         folder = history or _files.session_setting("spark.streamjoin.history")
         if folder is None:
-            raise no_figures(
-                call,
-                f"{location} is the checkpoint of the query {query}, which has no figures in itself",
-                "Set spark.streamjoin.history to a folder before the query starts, and pass it as history=.",
-            )
-        none = f"the history {folder} has no batch of the query {query}"
+            raise StreamJoinError("STREAMJOIN_NO_FIGURES.CHECKPOINT", call=call, location=location, query=query)
+        none = partial(StreamJoinError, "STREAMJOIN_NO_FIGURES.HISTORY", call=call, folder=folder, query=query)
         read = History(folder, query, everything).read
     else:
         read = History(location, None, everything).read
@@ -83,16 +78,10 @@ def location_reader(location: str, history: str | None, call: str, everything: b
     def found() -> Batches:
         batches: Batches = read()
         if not batches:
-            raise no_figures(call, none, _KEEP)
+            raise none()
         return batches
 
     return found
-
-
-_KEEP = (
-    "Set spark.streamjoin.history to a folder before the query starts, or spark.eventLog.enabled=true for the "
-    "application."
-)
 
 
 def _event_log(location: str) -> Callable[[], Iterable[Any]] | None:

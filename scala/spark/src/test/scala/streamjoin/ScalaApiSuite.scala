@@ -119,13 +119,13 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(condition(join.within("1 month").toDF()) == "STREAMJOIN_DURATION")
     assert(condition(join.within("1 hour", "1 minute").toDF()) == "STREAMJOIN_WITHIN")
     assert(
-      condition(StreamJoin.interval(orders, deliveries).within("1 hour").toDF()) == "STREAMJOIN_JOIN_KEYS"
+      condition(StreamJoin.interval(orders, deliveries).within("1 hour").toDF()) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
     )
     val without = stream("order_id INT, delivery_time TIMESTAMP")
     assert(
       condition(
         StreamJoin.interval(orders, without).on("order_id").within("1 hour").toDF()
-      ) == "STREAMJOIN_EVENT_TIME"
+      ) == "STREAMJOIN_EVENT_TIME.NONE"
     )
   }
 
@@ -196,12 +196,12 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       output(join.direction("backward", allowExactMatches = false).ordered(false).toDF()) == Seq("2 5 0")
     )
     assert(output(join.toDF()) == Seq("2 5 0"))
-    assert(condition(join.direction("sideways").toDF()) == "STREAMJOIN_TEMPORAL")
-    assert(condition(join.direction("forward").toDF()) == "STREAMJOIN_TEMPORAL")
+    assert(condition(join.direction("sideways").toDF()) == "STREAMJOIN_TEMPORAL.DIRECTION")
+    assert(condition(join.direction("forward").toDF()) == "STREAMJOIN_TEMPORAL.NO_TOLERANCE")
     assert(
       condition(
         join.matching("l.order_time > r.delivery_time").direction("backward").toDF()
-      ) == "STREAMJOIN_TEMPORAL"
+      ) == "STREAMJOIN_TEMPORAL.CONDITION_AND_DIRECTION"
     )
   }
 
@@ -255,19 +255,19 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
         .into(changes, Map("url" -> "jdbc:postgresql://db/shop", "dbtable" -> "deliveries"))
         .key("order_id", "delivery_time")
         .writeStream
-      assert(condition { upserts.option("dbtable", "").start(); changes } == "STREAMJOIN_UPSERT")
+      assert(condition { upserts.option("dbtable", "").start(); changes } == "STREAMJOIN_UPSERT.TARGET")
       val tables =
         StreamJoin.interval(arrangement.asTable.toDF(), arrangement.asTable.toDF().toDF("order_id", "other"))
       assert(output(tables.toDF()).size == 7)
-      assert(condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA")
+      assert(condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA.NO_CONDITION")
       assert(
         condition(
           StreamJoin.delta(spark).input("a", arrangement).input("b", arrangement).toDF()
-        ) == "STREAMJOIN_DELTA"
+        ) == "STREAMJOIN_DELTA.NO_CONDITION"
       )
     }
     assert(
-      condition(StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()) == "STREAMJOIN_JOIN_KEYS"
+      condition(StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
     )
   }
 
@@ -286,7 +286,7 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(
       condition(
         StreamInputs.withBounds(events, "time", "is_bound").per("is_bound").toDF()
-      ) == "STREAMJOIN_COLUMN"
+      ) == "STREAMJOIN_COLUMN.NO_WATERMARK"
     )
   }
 

@@ -18,12 +18,6 @@ private[streamjoin] object PlainJoin {
     case names @ Project(_, join: Join) => change(join, Some(names))
     case join: Join => change(join, None)
     case _ =>
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_NOT_A_STREAM",
-        "call" -> call,
-        "wanted" -> "two streams",
-        "found" -> "an input is a table",
-        "advice" -> "Join a stream with a table by a plain join."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_NOT_A_STREAM.INPUT_IS_TABLE", "call" -> call)
   }
 }

@@ -58,11 +58,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     checkIsInput(stream)
     val bound = column(stream, isBound)
     if (bound.dataType != BooleanType)
-      throw wrong(
-        bound.name,
-        s"is_bound is a boolean column, and this is ${bound.dataType.sql}",
-        s"""Make one first: df.withColumn("is_bound", F.expr("<condition of a bound>"))."""
-      )
+      throw wrong(bound.name, "STREAMJOIN_COLUMN.IS_BOUND_TYPE", "type" -> bound.dataType.sql)
     val marked = lag.fold(stream)(imposeOrder(stream, time, _))
     if (lag.isEmpty) checkMarked(stream, time)
     val rows = DropPunctuation(
@@ -80,11 +76,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     found.dataType match {
       case _: StringType | _: IntegralType => found
       case other =>
-        throw wrong(
-          found.name,
-          s"per is a column of numbers or text, and this is ${other.sql}",
-          "Name the column that says from which partition a row is."
-        )
+        throw wrong(found.name, "STREAMJOIN_COLUMN.PARTITION_TYPE", "type" -> other.sql)
     }
   }
 
@@ -93,10 +85,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     stream.collect { case mark: EventTimeWatermark => mark } match {
       case Seq(mark) if mark.eventTime.exprId == timestamp(stream, time).exprId => mark.nodeId
       case _ =>
-        throw refused(
-          "per needs one stream, whose event time is the column as it was marked",
-          """Call it on the stream itself, with lag="0 seconds" and before any union."""
-        )
+        throw refused("STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM")
     }
 
   /** Keeps the stream from holding others back once it has had no row for a time. */
@@ -104,10 +93,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     checkIsStream(stream)
     checkIsInput(stream)
     if (!stream.exists(_.isInstanceOf[EventTimeWatermark]))
-      throw refused(
-        "it has no watermark, so it holds no other input back",
-        """Mark its event time first: df.withWatermark("<column>", "10 seconds")."""
-      )
+      throw refused("STREAMJOIN_INPUT.NO_WATERMARK")
     val micros = length("after", timeout)
     if (micros < MICROS_PER_MILLIS) throw duration("after", timeout, "it is not a millisecond or longer")
     IdleAfter(micros / MICROS_PER_MILLIS, stream)
@@ -115,23 +101,14 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
 
   private def checkIsStream(stream: LogicalPlan): Unit =
     if (!stream.isStreaming)
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_NOT_A_STREAM",
-        "call" -> call,
-        "wanted" -> "a streaming DataFrame (spark.readStream)",
-        "found" -> "this one is a batch, which has no watermark",
-        "advice" -> "Leave the call out for a batch."
-      )
+      throw refused("STREAMJOIN_NOT_A_STREAM.STREAM")
 
   /** A stateful operator decides when to emit its rows; that says nothing about its sources. */
   private def checkIsInput(stream: LogicalPlan): Unit =
     stream
       .find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode])
       .foreach { operator =>
-        throw refused(
-          s"it is the output of an operator that keeps state (${operator.nodeName})",
-          "Call it on the streams that are the input of that operator."
-        )
+        throw refused("STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "operator" -> operator.nodeName)
       }
 
   private def checkMarked(stream: LogicalPlan, time: String): Unit = {
@@ -139,11 +116,8 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     if (!EventTime.isMarked(marked))
       throw wrong(
         marked.name,
-        stream.output.filter(EventTime.isMarked).map(_.name) match {
-          case Seq() => "it has no watermark"
-          case others => s"it has no watermark; ${others.mkString(", ")} has one"
-        },
-        """Name the column with the watermark, or give this one its own: lag="0 seconds"."""
+        "STREAMJOIN_COLUMN.NO_WATERMARK",
+        "marked" -> StreamJoinErrors.listed(stream.output.filter(EventTime.isMarked).map(_.name))
       )
   }
 
@@ -152,24 +126,22 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
 
   private[streamjoin] def timestamp(found: Attribute): Attribute = {
     val name = quoteIfNeeded(found.name)
-    def converted(inApi: String, sql: String): String =
-      if (inSql) s"Convert it in a subquery: SELECT *, $sql AS time FROM ..."
-      else s"""Convert it first: df.withColumn("${found.name}", $inApi)."""
+    def converted(inApi: String, sql: String) = wrong(
+      found.name,
+      "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP",
+      "type" -> found.dataType.sql,
+      "conversion" -> (if (inSql) s"SELECT *, $sql AS time FROM ..."
+                       else s"""df.withColumn("${found.name}", $inApi).""")
+    )
     found.dataType match {
       case TimestampType => found
-      case other =>
-        throw wrong(
-          found.name,
-          s"an event time is a TIMESTAMP column, and this is ${other.sql}",
-          other match {
-            case _: StringType => converted(s"""F.to_timestamp("${found.name}")""", s"to_timestamp($name)")
-            case TimestampNTZType | DateType =>
-              converted(s"""F.col("${found.name}").cast("timestamp")""", s"CAST($name AS TIMESTAMP)")
-            case _: IntegralType =>
-              converted(s"""F.timestamp_millis("${found.name}")""", s"timestamp_millis($name)")
-            case _ => "Name a column that says when a row happened."
-          }
-        )
+      case _: StringType =>
+        throw converted(s"""F.to_timestamp("${found.name}")""", s"to_timestamp($name)")
+      case TimestampNTZType | DateType =>
+        throw converted(s"""F.col("${found.name}").cast("timestamp")""", s"CAST($name AS TIMESTAMP)")
+      case _: IntegralType =>
+        throw converted(s"""F.timestamp_millis("${found.name}")""", s"timestamp_millis($name)")
+      case other => throw wrong(found.name, "STREAMJOIN_COLUMN.NOT_A_TIME", "type" -> other.sql)
     }
   }
 
@@ -177,11 +149,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     columnOrField(stream, name) match {
       case attribute: Attribute => attribute
       case _ =>
-        throw wrong(
-          name,
-          "it is a field of a column, and an event time is a column",
-          s"""Make it one first: df.withColumn("time", F.col("$name"))."""
-        )
+        throw wrong(name, "STREAMJOIN_COLUMN.FIELD")
     }
 
   /** A column, or a field of one. */
@@ -191,16 +159,12 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
       try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
       catch {
         case ambiguous: AnalysisException =>
-          throw wrong(
-            name,
-            s"it does not name one column (${ambiguous.getCondition})",
-            s"Its columns are $columns."
-          )
+          throw wrong(name, "STREAMJOIN_COLUMN.AMBIGUOUS", "cause" -> ambiguous.getCondition, "columns" -> columns)
       }
     found match {
       case Some(alias: Alias) => alias.child
       case Some(attribute) => attribute
-      case None => throw wrong(name, "there is no such column", s"Its columns are $columns.")
+      case None => throw wrong(name, "STREAMJOIN_COLUMN.UNKNOWN", "columns" -> columns)
     }
   }
 
@@ -210,16 +174,11 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
   def duration(argument: String, text: String, reason: String): AnalysisException =
     DurationText.refused(call, argument, text, reason)
 
-  private[streamjoin] def wrong(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
-    "STREAMJOIN_COLUMN",
-    "call" -> call,
-    "column" -> column,
-    "reason" -> reason,
-    "advice" -> advice
-  )
+  private[streamjoin] def wrong(column: String, condition: String, parameters: (String, String)*) =
+    refused(condition, parameters :+ ("column" -> column): _*)
 
-  private def refused(reason: String, advice: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_INPUT", "call" -> call, "reason" -> reason, "advice" -> advice)
+  private def refused(condition: String, parameters: (String, String)*) =
+    StreamJoinErrors.analysis(condition, parameters :+ ("call" -> call): _*)
 }
 
 private[streamjoin] object StreamInput {

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.base
 
+import java.util.regex.Matcher
 import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
@@ -12,14 +13,19 @@ import org.apache.spark.sql.AnalysisException
 /** The errors of streamjoin; `streamjoin/error-conditions.json` has every message and SQLSTATE. */
 private[streamjoin] object StreamJoinErrors {
 
+  /** In its parameters, `where` is a position in a text of SQL, which ends the message. */
   final case class Condition(name: String, template: String, sqlState: String) {
     def message(parameters: Map[String, String]): String = {
-      val filled = parameters.foldLeft(template) { case (text, (key, value)) =>
-        text.replace(s"<$key>", value)
-      }
-      s"[$name] $filled SQLSTATE: $sqlState"
+      val filled = Parameter.replaceAllIn(
+        template,
+        found => Matcher.quoteReplacement(parameters.getOrElse(found.group(1), found.matched))
+      )
+      val where = parameters.get("where").filter(_.nonEmpty).fold("")(at => s"\n$at")
+      s"[$name] $filled$where SQLSTATE: $sqlState"
     }
   }
+
+  private val Parameter = "<(\\w+)>".r
 
   lazy val conditions: Map[String, Condition] = {
     val in = getClass.getResourceAsStream("/streamjoin/error-conditions.json")
@@ -34,21 +40,22 @@ private[streamjoin] object StreamJoinErrors {
     finally in.close()
   }
 
-  /** A condition, and one for each of its causes if it has several. */
+  /** A condition, or one for each of its causes if it has several, as Spark reads its own file. */
   private def conditionsIn(name: String, node: JsonNode): Seq[(String, Condition)] = {
     def text(of: JsonNode) = of.get("message").elements().asScala.map(_.asText).mkString("\n")
     val sqlState = node.get("sqlState").asText
     val causes = node.path("subClass").properties().asScala.toSeq.map { cause =>
-      val full = s"$name.${cause.getKey}"
-      full -> Condition(full, s"${text(node)}\n${text(cause.getValue)}", sqlState)
+      (s"$name.${cause.getKey}", s"${text(node)} ${text(cause.getValue)}")
     }
-    causes :+ (name -> Condition(name, text(node), sqlState))
+    (if (causes.isEmpty) Seq(name -> text(node)) else causes).map { case (full, template) =>
+      full -> Condition(full, template, sqlState)
+    }
   }
 
   /** An error on the driver, before or while a query starts. */
-  def analysis(name: String, parameters: (String, String)*): AnalysisException = {
+  def analysis(name: String, parameters: (String, Any)*): AnalysisException = {
     val condition = conditions(name)
-    val byName = parameters.toMap
+    val byName = texts(parameters)
     new AnalysisException(
       errorClass = name,
       sqlState = condition.sqlState,
@@ -60,8 +67,14 @@ private[streamjoin] object StreamJoinErrors {
   }
 
   /** An error in a task. */
-  def runtime(name: String, parameters: (String, String)*): StreamJoinRuntimeException =
-    new StreamJoinRuntimeException(conditions(name), parameters.toMap)
+  def runtime(name: String, parameters: (String, Any)*): StreamJoinRuntimeException =
+    new StreamJoinRuntimeException(conditions(name), texts(parameters))
+
+  /** Names in a message. */
+  def listed(names: Seq[String]): String = if (names.isEmpty) "none" else names.mkString(", ")
+
+  private def texts(parameters: Seq[(String, Any)]): Map[String, String] =
+    parameters.map { case (name, value) => name -> value.toString }.toMap
 }
 
 /**

@@ -1,7 +1,9 @@
 package org.apache.spark.sql.streamjoin.plans
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 import streamjoin.core.JoinWindow
 
@@ -13,6 +15,9 @@ sealed private[streamjoin] trait Clause {
 
   /** Its position in the query, as Spark shows it below an error. */
   def where: String
+
+  def error(condition: String, parameters: (String, String)*): AnalysisException =
+    StreamJoinErrors.analysis(condition, parameters ++ Seq("clause" -> name, "where" -> where): _*)
 
   override def toString: String = name
 }

@@ -91,12 +91,7 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
     val known = recorded(connection, of)
     for (last <- known; into <- last.target)
       if (into != name.take(MaxTarget) && into != target.take(MaxTarget))
-        throw refused(
-          target,
-          last.batch,
-          s"the query has written to $into so far",
-          s"Start it with a new checkpoint. If $into was renamed, write the new name to the column $Target of ${table(connection)}: $name."
-        )
+        throw refused(target, last.batch, "STREAMJOIN_UPSERT_BATCH.OTHER_TARGET", "was" -> into, "column" -> Target, "batches" -> table(connection), "name" -> name)
     known
   }
 
@@ -150,12 +145,7 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
       write.executeUpdate()
     }
     if (count != 1)
-      throw refused(
-        target,
-        now,
-        "another run of the query has written a batch while this one went on",
-        TwoDrivers
-      )
+      throw refused(target, now, "STREAMJOIN_UPSERT_BATCH.ANOTHER_RUN")
   }
 }
 
@@ -185,9 +175,6 @@ private[upsert] object BatchTable {
   /** The columns that tables of earlier versions lack, and their lengths. */
   private val Added = Map(Target -> MaxTarget, FilledId -> 64)
 
-  private val TwoDrivers = "Let one driver run the query, and start it again there."
-  private val Elsewhere =
-    "The target was put back to an earlier state, or the query has written elsewhere. Empty the target and start the query with a new checkpoint."
 
   /**
    * Whether the target has the batch already.
@@ -201,22 +188,14 @@ private[upsert] object BatchTable {
     case Some(`batch`) => true
     case Some(known) if known.number == batch.number - 1 => false
     case Some(known) if known.number >= batch.number =>
-      throw refused(
-        target,
-        batch,
-        s"the target has batch ${known.number} of the query, which was planned at ${known.plannedMs}, this one at ${batch.plannedMs} (milliseconds since 1970)",
-        "The checkpoint was put back to an earlier state. Start the query from its newest checkpoint, or empty the target and begin with a new one."
-      )
+      throw refused(target, batch, "STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", "known" -> known.number, "knownAt" -> known.plannedMs, "plannedAt" -> batch.plannedMs)
     case Some(_) => throw lacks(target, batch, last)
   }
 
-  private def lacks(target: String, batch: UpsertBatch, last: Option[UpsertBatch]): AnalysisException = {
-    val copied = s" If the table was copied, copy its row of $Name too."
-    val problem = last.fold("the target has no batch of the query") { known =>
-      s"the last batch of the query that the target has is ${known.number}"
+  private def lacks(target: String, batch: UpsertBatch, last: Option[UpsertBatch]): AnalysisException =
+    last.fold(refused(target, batch, "STREAMJOIN_UPSERT_BATCH.NO_BATCH", "batches" -> Name)) { known =>
+      refused(target, batch, "STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", "known" -> known.number)
     }
-    refused(target, batch, s"$problem, so it lacks changes", Elsewhere + (if (last.isEmpty) copied else ""))
-  }
 
   /**
    * Whether a query may continue here: the target has the newest batch of the checkpoint, or, if
@@ -233,12 +212,7 @@ private[upsert] object BatchTable {
 
   /** The target had rows after the last batch, and is another table without any now. */
   def emptied(target: String, batch: UpsertBatch): AnalysisException =
-    refused(
-      target,
-      batch,
-      "the target was created again after that batch, and is empty, so it lacks what earlier batches have written",
-      "Restore the table together with its rows, or start the query with a new checkpoint."
-    )
+    refused(target, batch, "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN")
 
   /** The staging table does not have what the tasks have written. */
   def lost(
@@ -248,20 +222,11 @@ private[upsert] object BatchTable {
       wanted: Long,
       found: Long
   ): AnalysisException =
-    refused(target, batch, s"$staging has $found of the $wanted rows that were written to it", TwoDrivers)
+    refused(target, batch, "STREAMJOIN_UPSERT_BATCH.STAGING", "staging" -> staging, "found" -> found, "wanted" -> wanted)
 
-  private def refused(
-      target: String,
-      batch: UpsertBatch,
-      problem: String,
-      advice: String
-  ): AnalysisException =
+  private def refused(target: String, batch: UpsertBatch, condition: String, parameters: (String, Any)*) =
     StreamJoinErrors.analysis(
-      "STREAMJOIN_UPSERT_BATCH",
-      "batch" -> batch.number.toString,
-      "query" -> batch.query.toString,
-      "target" -> target,
-      "problem" -> problem,
-      "advice" -> advice
+      condition,
+      parameters ++ Seq("batch" -> batch.number, "query" -> batch.query, "target" -> target): _*
     )
 }

@@ -8,6 +8,7 @@ import scala.util.Using
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.jdbc.JdbcOptionsInWrite
 import org.apache.spark.sql.jdbc.{JdbcDialect, JdbcDialects}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /** A database that upserts can write to, and what is done with its connections. */
 final private[upsert] class Database(options: JdbcOptionsInWrite) extends Logging {
@@ -56,10 +57,7 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
   def dropStaging(connection: Connection, staging: String, markers: Markers): Unit =
     if (exists(connection, staging)) {
       if (!hasColumns(connection, staging, markers.names))
-        throw UpsertOptions.refused(
-          s"the database has a table $staging, which no upsert has created",
-          "Give it another name."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.STAGING_TABLE", "table" -> staging)
       execute(connection, dialect.dropTable(staging))
     }
 
@@ -125,10 +123,7 @@ private[upsert] object Database {
    * upsert would end in an error of their driver.
    */
   def check(url: String): Unit = if (!Usable.contains(kindOf(url)))
-    throw UpsertOptions.refused(
-      s"upserts cannot use the database of jdbc:${kindOf(url)}",
-      s"Use ${Usable.values.toSeq.sorted.mkString(", ")}, or write the changes by foreachBatch."
-    )
+    throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.DATABASE", "database" -> kindOf(url), "known" -> Usable.values.toSeq.sorted.mkString(", "))
 
   /** The database in a URL: `jdbc:postgresql://...`. */
   def kindOf(url: String): String = url.split(':').lift(1).getOrElse("").toLowerCase(Locale.ROOT)

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.jdbc.{JdbcOptionsInWrite, JdbcUtils}
 import org.apache.spark.sql.functions.{col, lit, when}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{IntegerType, LongType}
 
 /**
@@ -154,10 +155,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     if (!database.exists(connection, table)) {
       val columns = JdbcUtils.schemaString(dialect, changes.columns, SQLConf.get.caseSensitiveAnalysis)
       val keys = changes.keyNames.map(dialect.quoteIdentifier).mkString(", ")
-      throw UpsertOptions.refused(
-        s"the database has no table $table",
-        s"Create it, for example: CREATE TABLE $table ($columns, PRIMARY KEY ($keys))"
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.NO_TABLE", "table" -> table, "columns" -> columns, "keys" -> keys)
     }
     database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of)
   }

@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.datasources.jdbc.{JdbcOptionsInWrite, JdbcUtils}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types._
 
 /**
@@ -51,10 +52,7 @@ final private[upsert] class JdbcTypes(
     try JdbcUtils.getJdbcType(field.dataType, dialect)
     catch {
       case NonFatal(_) =>
-        throw UpsertOptions.refused(
-          s"the column ${field.name} is ${field.dataType.sql}, which Spark does not write into databases",
-          "Select what it has as columns of other types, or as text by to_json."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.SPARK_TYPE", "column" -> field.name, "type" -> field.dataType.sql)
     }
     if (field.dataType.isInstanceOf[StringType] && NoText.contains(column.jdbcType))
       throw wrongType(field, column, "Some texts are no value of it")
@@ -72,12 +70,18 @@ final private[upsert] class JdbcTypes(
         if (failures.forall(_.isDefined) && !isUnknown(field, column))
           throw wrongType(field, column, failures.head.get)
         equal(connection, statements, column).foreach { case (one, other) =>
-          val what =
-            if (one == other) s"takes ${text(values(one))} for NULL"
-            else s"takes ${text(values(one))} and ${text(values(other))} for the same"
-          throw UpsertOptions.refused(
-            s"the database $what in the key ${column.name} ${column.typeName} of $table, and Spark does not",
-            advice(field)
+          throw StreamJoinErrors.analysis(
+            field.dataType match {
+              case _: StringType => "STREAMJOIN_UPSERT.KEY_TEXTS"
+              case TimestampType => "STREAMJOIN_UPSERT.KEY_TIMES"
+              case _ => "STREAMJOIN_UPSERT.KEY_VALUES"
+            },
+            "found" -> (if (one == other) s"${text(values(one))} for NULL"
+                        else s"${text(values(one))} and ${text(values(other))} for the same"),
+            "column" -> column.name,
+            "type" -> column.typeName,
+            "table" -> table,
+            "field" -> field.name
           )
         }
       }
@@ -102,10 +106,7 @@ final private[upsert] class JdbcTypes(
         .orElse(database.rows(connection, pairs)(row => (row.getInt(1), row.getInt(2))).headOption)
     catch {
       case error: SQLException =>
-        throw UpsertOptions.refused(
-          s"the database cannot compare the key ${column.name} ${column.typeName} of $table. ${error.getMessage}",
-          "Give the column a type that can be compared and indexed."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.KEY_NOT_COMPARABLE", "column" -> column.name, "type" -> column.typeName, "table" -> table, "error" -> error.getMessage)
     }
   }
 
@@ -167,10 +168,7 @@ final private[upsert] class JdbcTypes(
       catch { case error: SQLException => logWarning(s"The table $staging could not be dropped", error) }
   }
 
-  private def wrongType(field: StructField, column: JdbcColumn, said: String) = UpsertOptions.refused(
-    s"the column ${column.name} of $table is ${column.typeName}, and the changes have ${field.dataType.sql}. $said",
-    s"Cast ${field.name} in the query, or give the table a column of another type."
-  )
+  private def wrongType(field: StructField, column: JdbcColumn, said: String) = StreamJoinErrors.analysis("STREAMJOIN_UPSERT.COLUMN_TYPE", "column" -> column.name, "table" -> table, "type" -> column.typeName, "wanted" -> field.dataType.sql, "field" -> field.name, "said" -> said)
 }
 
 private object JdbcTypes {
@@ -203,14 +201,5 @@ private object JdbcTypes {
     case text: String =>
       text.map(char => if (char < 128) char.toString else f"\\u${char.toInt}%04x").mkString("'", "", "'")
     case other => other.toString
-  }
-
-  private def advice(field: StructField) = field.dataType match {
-    case _: StringType =>
-      s"Rows of such keys would replace each other. Give the column a type and a collation that compare bytes and do not pad (VARCHAR, not CHAR; in MariaDB COLLATE utf8mb4_nopad_bin, in MySQL utf8mb4_0900_bin), or a binary type, and cast ${field.name} to BINARY in the query."
-    case TimestampType =>
-      "Rows of such keys would replace each other. Give the column microseconds and a time zone (TIMESTAMP(6) WITH TIME ZONE, in MySQL TIMESTAMP(6)), or round the key in the query."
-    case _ =>
-      "Rows of such keys would replace each other. Give the column a type that has all values of the key, or round the key in the query."
   }
 }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Ta
 import org.apache.spark.sql.execution.CommandExecutionMode
 import org.apache.spark.sql.functions.{col, not}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.{Row, SparkSession}
 
 /**
@@ -58,10 +59,7 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
         .executedPlan: Unit
     catch {
       case NonFatal(error) =>
-        throw UpsertOptions.refused(
-          s"a MERGE into the table $table cannot be planned. ${messageOf(error)}",
-          "A target takes MERGE INTO, as tables of Delta Lake and Iceberg do, and has columns of types that those of the changes can be stored in."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.MERGE", "table" -> table, "error" -> messageOf(error))
     }
   }
 

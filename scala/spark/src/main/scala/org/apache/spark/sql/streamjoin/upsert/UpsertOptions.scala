@@ -49,14 +49,12 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
     diffs match {
       case Seq(column) if column.dataType.isInstanceOf[IntegralType] =>
       case Seq(column) =>
-        throw UpsertOptions.refused(
-          s"the column ${column.name} is ${column.dataType.sql}",
-          "It says how many copies of a row came or went, so it has to be a whole number. Name it by diff=."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.DIFF_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
       case none =>
-        throw UpsertOptions.refused(
-          s"the DataFrame has ${if (none.isEmpty) "no column" else "two columns"} $diff",
-          s"It says whether a row came (1) or went (-1). Its columns are ${schema.names.mkString(", ")}."
+        throw StreamJoinErrors.analysis(
+          if (none.isEmpty) "STREAMJOIN_UPSERT.NO_DIFF" else "STREAMJOIN_UPSERT.DIFF_TWICE",
+          "diff" -> diff,
+          "columns" -> schema.names.mkString(", ")
         )
     }
     // When a change happened is no part of a row: one that goes has another time than when it came.
@@ -67,28 +65,19 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
       .values
       .find(_.size > 1)
       .foreach { same =>
-        throw UpsertOptions.refused(
-          s"two columns have the name ${same.head.name}",
-          "Give one of them another, or leave it out."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.COLUMN_TWICE", "column" -> same.head.name)
       }
     val found = keys.map { key =>
       val at = rows.indexWhere(field => resolver(field.name, key))
       if (at < 0)
-        throw UpsertOptions.refused(
-          s"the key $key is no column of the rows",
-          s"They have the columns ${rows.map(_.name).mkString(", ")}."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.UNKNOWN_KEY", "column" -> key, "columns" -> rows.map(_.name).mkString(", "))
       // Equal strings of a collation are different keys of a topic.
       if (!RowKey.canHave(rows(at).dataType))
-        throw UpsertOptions.refused(
-          s"the key $key is ${rows(at).dataType.sql}",
-          "Maps, variants, intervals and strings with a collation cannot be keys."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.KEY_TYPE", "column" -> key, "type" -> rows(at).dataType.sql)
       at
     }
     if (found.distinct.size < found.size)
-      throw UpsertOptions.refused("a key has a column twice", "Leave one out.")
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.KEY_COLUMN_TWICE")
     UpsertColumns(schema.fieldIndex(diffs.head.name), rows.map(field => schema.fieldIndex(field.name)), found)
   }
 }
@@ -126,26 +115,17 @@ private[streamjoin] object UpsertOptions {
     val target = (options.get(Table), options.contains(Url), options.contains(Servers)) match {
       case (Some(table), false, false) if table.trim.nonEmpty =>
         others.headOption.foreach { case (name, _) =>
-          throw refused(
-            s"the option $name is none of a table",
-            s"A table takes $Keys and $Diff. For a database give $Url and dbtable, for Kafka $Servers and $Topic."
-          )
+          throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.TABLE_OPTION", "option" -> name)
         }
         TargetKind.Table(table)
       case (None, true, false) if has("dbtable") => TargetKind.Jdbc(others)
       case (None, false, true) if has(Topic) => TargetKind.Kafka(others)
       case _ =>
-        throw refused(
-          s"its options name ${if (others.isEmpty) "no target" else others.keys.toSeq.sorted.mkString(", ")}",
-          s"Give one target: a table by its name, a table of a database by $Url and dbtable, or a topic by $Servers and $Topic."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.TARGET", "found" -> StreamJoinErrors.listed(others.keys.toSeq.sorted))
     }
     val keys = options.get(Keys).map(keysOf).getOrElse(Nil)
     if (keys.isEmpty)
-      throw refused(
-        "it has no key",
-        """Write keys=["order_id"]: the columns that identify a row. As an option, a JSON list."""
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.NO_KEY")
     UpsertOptions(keys, options.getOrElse(Diff, ChangeColumns.Diff), target)
   }
 
@@ -168,11 +148,5 @@ private[streamjoin] object UpsertOptions {
 
   /** The error for a column that the table does not have. */
   private[upsert] def noColumn(table: String, column: String, there: Seq[String]): AnalysisException =
-    refused(
-      s"the table $table has no column $column",
-      s"It has ${there.mkString(", ")}. Add the column to the table, or drop it from the changes."
-    )
-
-  private[upsert] def refused(problem: String, advice: String): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_UPSERT", "problem" -> problem, "advice" -> advice)
+    StreamJoinErrors.analysis("STREAMJOIN_UPSERT.NO_COLUMN", "table" -> table, "column" -> column, "columns" -> there.mkString(", "))
 }

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.arrangement.storage.BatchOffsets
-import org.apache.spark.sql.streamjoin.base.RunningQuery
+import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
 import org.apache.spark.storage.StorageLevel
@@ -31,15 +31,9 @@ final class UpsertProvider extends StreamSinkProvider with DataSourceRegister {
       mode: OutputMode
   ): Sink = {
     if (partitionColumns.nonEmpty)
-      throw UpsertOptions.refused(
-        s"partitionBy(${partitionColumns.mkString(", ")}) is its",
-        "Leave it out: the target is partitioned as it was created."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.PARTITION_BY", "columns" -> partitionColumns.mkString(", "))
     if (mode == InternalOutputModes.Complete)
-      throw UpsertOptions.refused(
-        "a batch of the complete mode has all rows, and not what has changed",
-        "Write .outputMode(\"append\"), or of an aggregation \"update\" with 1 as its _diff."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.COMPLETE_MODE")
     val options = UpsertOptions(parameters)
     val session = context.sparkSession
     new UpsertSink(options, UpsertSink.target(session, options))
@@ -110,15 +104,9 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
     val figures = changes.figures
     val names = changes.keyNames.mkString(", ")
     if (figures.hasNullDiff)
-      throw UpsertOptions.refused(
-        s"a change of batch ${batch.number} has a null in ${options.diff}",
-        "It says how many copies of a row came or went. Leave such rows out. Nothing of the batch was written."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.DIFF_NULL", "batch" -> batch.number, "diff" -> options.diff)
     figures.double.foreach { key =>
-      throw UpsertOptions.refused(
-        s"batch ${batch.number} leaves more than one row with the key $key of $names",
-        "Add the columns to keys that tell these rows apart. Nothing of the batch was written."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.TWO_ROWS", "batch" -> batch.number, "key" -> key, "columns" -> names)
     }
     target.write(changes, figures, batch)
     last = Map("upserts" -> figures.upserts, "deletes" -> figures.deletes, "replayed" -> 0L)

@@ -247,34 +247,42 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
   }
 
   test("sj.arrange refuses invalid keys, columns and options") {
-    def arrange(
+    def arrange(condition: String, word: String)(
         schema: String,
         keys: Seq[Seq[String]],
         op: Option[String] = None,
         diff: Option[String] = None,
         time: Option[String] = None
-    ): String =
+    ): Unit =
       withClue(s"$schema, $keys")(
-        refused("STREAMJOIN_ARRANGE")(maintainer(schema, keys, op, diff, time).start())
+        assert(refused(condition)(maintainer(schema, keys, op, diff, time).start()).contains(word))
       )
-    assert(arrange("id INT", Seq(Seq("nope"))).contains("nope"))
-    assert(arrange("id INT", Nil).contains("keys="))
-    assert(arrange("id INT", Seq(Nil)).contains("keys="))
-    assert(arrange("id INT", Seq(Seq("id"), Seq("id"))).contains("twice"))
-    assert(arrange("id INT, _diff LONG", Seq(Seq("id"))).contains("_diff"))
-    assert(arrange("id INT, _version LONG", Seq(Seq("id"))).contains("_version"))
-    assert(arrange("id MAP<INT, INT>", Seq(Seq("id"))).contains("MAP"))
-    assert(arrange("id STRUCT<m: MAP<INT, INT>>", Seq(Seq("id"))).contains("MAP"))
+    val id = Seq(Seq("id"))
+    arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "nope")("id INT", Seq(Seq("nope")))
+    arrange("STREAMJOIN_ARRANGE.NO_KEY", "keys=")("id INT", Nil)
+    arrange("STREAMJOIN_ARRANGE.NO_KEY", "keys=")("id INT", Seq(Nil))
+    arrange("STREAMJOIN_ARRANGE.KEY_TWICE", "[id]")("id INT", id ++ id)
+    arrange("STREAMJOIN_ARRANGE.RESERVED_COLUMN", "_diff")("id INT, _diff LONG", id)
+    arrange("STREAMJOIN_ARRANGE.RESERVED_COLUMN", "_version")("id INT, _version LONG", id)
+    arrange("STREAMJOIN_ARRANGE.COLUMN_TWICE", "id")("id INT, v INT, ID INT", Seq(Seq("v")))
+    arrange("STREAMJOIN_ARRANGE.KEY_TYPE", "MAP")("id MAP<INT, INT>", id)
+    arrange("STREAMJOIN_ARRANGE.KEY_TYPE", "MAP")("id STRUCT<m: MAP<INT, INT>>", id)
     val texts =
       MemoryStream[String](Encoders.STRING, spark).toDF().selectExpr("value COLLATE UTF8_LCASE AS id")
-    refused("STREAMJOIN_ARRANGE")(Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None))
-    assert(arrange("id INT, op INT", Seq(Seq("id")), op = Some("op")).contains("op"))
-    assert(arrange("id INT", Seq(Seq("id")), op = Some("op")).contains("op"))
-    assert(arrange("id INT, d DOUBLE", Seq(Seq("id")), diff = Some("d")).contains("d"))
-    assert(arrange("id INT, d INT, op STRING", Seq(Seq("id")), Some("op"), Some("d")).contains("exclude"))
-    assert(arrange("id INT, op STRING", Seq(Seq("id")), op = Some("op"), time = Some("t")).contains("t"))
-    assert(arrange("id INT, op STRING", Seq(Seq("op")), op = Some("op")).contains("op"))
-    refused("STREAMJOIN_NOT_A_STREAM")(
+    refused("STREAMJOIN_ARRANGE.KEY_TYPE")(Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None))
+    arrange("STREAMJOIN_ARRANGE.OPERATION_TYPE", "op")("id INT, op INT", id, op = Some("op"))
+    arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "op")("id INT", id, op = Some("op"))
+    arrange("STREAMJOIN_ARRANGE.DIFF_TYPE", "d")("id INT, d DOUBLE", id, diff = Some("d"))
+    arrange("STREAMJOIN_ARRANGE.OP_WITH_DIFF", "exclude")("id INT, d INT, op STRING", id, Some("op"), Some("d"))
+    arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "t")("id INT, op STRING", id, Some("op"), time = Some("t"))
+    arrange("STREAMJOIN_ARRANGE.TIME_TYPE", "time=")(
+      "id INT, op STRING, t MAP<INT, INT>",
+      id,
+      Some("op"),
+      time = Some("t")
+    )
+    arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "op")("id INT, op STRING", Seq(Seq("op")), Some("op"))
+    refused("STREAMJOIN_NOT_A_STREAM.ARRANGE")(
       Arrangements.arrange(spark.range(3).toDF(), newFolder(), Seq(Seq("id")), None, None, None)
     )
     refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER")(
@@ -295,9 +303,12 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     def join(on: String, select: String*) = deltaJoin(Seq("a" -> it, "b" -> it), on, select).start()
     refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > 1"))
     refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > b.id"))
-    refused("STREAMJOIN_DELTA")(join("a.id = b.id AND rand() > 0.5"))
-    refused("STREAMJOIN_DELTA")(join("a.id = b.id", "max(a.id)"))
-    refused("STREAMJOIN_DELTA")(deltaJoin(Seq("a" -> it), "a.id = 1").start())
+    refused("STREAMJOIN_DELTA.NOT_PLAIN")(join("a.id = b.id AND rand() > 0.5"))
+    refused("STREAMJOIN_DELTA.OPERATOR")(join("a.id = b.id", "max(a.id)"))
+    refused("STREAMJOIN_DELTA.ONE_INPUT")(deltaJoin(Seq("a" -> it), "a.id = 1").start())
+    val maps = maintainer("id INT, m MAP<INT, INT>", Seq(Seq("id")))
+    during(maps)(())
+    refused("STREAMJOIN_DELTA.COLUMN_TYPE")(deltaJoin(Seq("a" -> it, "b" -> maps), "a.id = b.id").start())
     val lone = maintainer("id INT, k INT", Seq(Seq("id")))
     during(lone)(lone.feed(Row(1, 1)))
     val said = refused("STREAMJOIN_DELTA_INDEX")(
@@ -322,7 +333,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
   test("current_timestamp() is refused in a condition, as a row could enter and never leave") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
-    refused("STREAMJOIN_DELTA")(
+    refused("STREAMJOIN_DELTA.NOT_PLAIN")(
       deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND hour(current_timestamp()) < a.id", Seq("a.id"))
         .start()
     )
@@ -331,9 +342,15 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
   test("_version and _diff cannot be used in a delta join") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
-    for (select <- Seq("a._version", "b._diff", "a.id AS _diff"))
-      refused("STREAMJOIN_DELTA")(deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq(select)).start())
-    refused("STREAMJOIN_DELTA")(
+    for (
+      (select, condition) <- Seq(
+        "a._version" -> "STREAMJOIN_DELTA.INPUT_OPTIONS",
+        "b._diff" -> "STREAMJOIN_DELTA.INPUT_OPTIONS",
+        "a.id AS _diff" -> "STREAMJOIN_DELTA.RESERVED_COLUMN"
+      )
+    )
+      refused(condition)(deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq(select)).start())
+    refused("STREAMJOIN_DELTA.INPUT_OPTIONS")(
       deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND b._diff > 0", Seq("a.id")).start()
     )
   }

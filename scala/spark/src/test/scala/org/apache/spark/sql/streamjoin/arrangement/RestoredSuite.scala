@@ -61,7 +61,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     story.happens(world)
     check(world, story.expected, story.isDropped)
     if (story.isDropped) assert(!Files.exists(Path.of(world.root)), "a folder without a version is left")
-    if (story.expected.maintainer == Left("RESTORED.BATCH")) {
+    if (story.expected.maintainer == Left("STREAMJOIN_ARRANGEMENT_RESTORED.BATCH")) {
       // Their offsets may be the same numbers.
       val said = refused("STREAMJOIN_ARRANGEMENT_RESTORED.BATCH")(world.run())
       assert("planned at ([^ ]+) ".r.findAllMatchIn(said).map(_.group(1)).toSet.size == 2, said)

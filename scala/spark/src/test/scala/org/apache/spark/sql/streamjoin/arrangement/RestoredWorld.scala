@@ -218,7 +218,7 @@ final private[arrangement] class RestoredWorld(
   private def outcomeOf[T](body: => T): Either[String, T] = Try(body) match {
     case Success(found) => Right(found)
     case Failure(error) =>
-      Left(SparkTest.errorClass(error).getOrElse(throw error).stripPrefix("STREAMJOIN_ARRANGEMENT_"))
+      Left(SparkTest.errorClass(error).getOrElse(throw error))
   }
 }
 
@@ -257,9 +257,9 @@ private[arrangement] object RestoredWorld {
   private val RestoredRows = Seq("1 a", "2 new")
   private val Restored = once(RestoredRows: _*)
 
-  private val OfReader = Left("RESTORED.READER")
+  private val OfReader = Left("STREAMJOIN_ARRANGEMENT_RESTORED.READER")
   private val NoArrangement = Left("STREAMJOIN_NO_ARRANGEMENT")
-  private val OfBatch = Left("STREAMJOIN_UPSERT_BATCH")
+  private val Replaced = Left("STREAMJOIN_ARRANGEMENT_REPLACED")
 
   val Stories: Seq[Story] = Seq(
     Story(
@@ -270,12 +270,12 @@ private[arrangement] object RestoredWorld {
     Story(
       "the arrangement is restored",
       _.restore(Seq("arrangement")),
-      Expected(Left("RESTORED.ARRANGEMENT"), OfReader, Right(once("1 a", "2 a")), OfReader, OfReader)
+      Expected(Left("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT"), OfReader, Right(once("1 a", "2 a")), OfReader, OfReader)
     ),
     Story(
       "the checkpoint is restored",
       _.restore(Seq("checkpoint")),
-      Expected(Left("RESTORED.CHECKPOINT"), Right(Newest), Right(Newest), Right(Newest), Right(Newest))
+      Expected(Left("STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT"), Right(Newest), Right(Newest), Right(Newest), Right(Newest))
     ),
     Story(
       "both are restored",
@@ -318,7 +318,7 @@ private[arrangement] object RestoredWorld {
         world.restore(Seq("checkpoint", "input"), "line")
       },
       Expected(
-        Left("RESTORED.BATCH"),
+        Left("STREAMJOIN_ARRANGEMENT_RESTORED.BATCH"),
         OfReader,
         Right(once("1 fork", "2 a", "4 fork")),
         OfReader,
@@ -328,7 +328,7 @@ private[arrangement] object RestoredWorld {
     Story(
       "the arrangement is dropped",
       _.folder.drop(),
-      Expected(Left("RESTORED.ARRANGEMENT"), NoArrangement, NoArrangement, NoArrangement, NoArrangement)
+      Expected(Left("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT"), NoArrangement, NoArrangement, NoArrangement, NoArrangement)
     ),
     Story(
       "the arrangement is dropped and begun again",
@@ -338,7 +338,7 @@ private[arrangement] object RestoredWorld {
         world.delete("checkpoint", "input")
         world.put(1 -> "b", 3 -> "lost")
       },
-      Expected(Right(NewerRows), Left("REPLACED"), Left("REPLACED"), Left("REPLACED"), Left("REPLACED"))
+      Expected(Right(NewerRows), Replaced, Replaced, Replaced, Replaced)
     )
   )
 
@@ -359,15 +359,15 @@ private[arrangement] object RestoredWorld {
   )
 
   val StoriesOfTargets: Seq[Story] = Seq(
-    ofTarget("the target is restored", OfBatch)(_.restore(Seq("target"), "before")),
-    ofTarget("the checkpoint of the upsert is restored", OfBatch)(_.restore(Seq("upsert"), "before")),
+    ofTarget("the target is restored", Left("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED"))(_.restore(Seq("target"), "before")),
+    ofTarget("the checkpoint of the upsert is restored", Left("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED"))(_.restore(Seq("upsert"), "before")),
     ofTarget("the target and its checkpoint are restored", Right(More)) {
       _.restore(Seq("target", "upsert"), "before")
     },
-    ofTarget("the table of the target is removed", Left("STREAMJOIN_UPSERT")) {
+    ofTarget("the table of the target is removed", Left("STREAMJOIN_UPSERT.NO_TABLE")) {
       _.inTarget(_.execute("DROP TABLE kept"): Unit)
     },
-    ofTarget("the target is replaced", OfBatch) { world =>
+    ofTarget("the target is replaced", Left("STREAMJOIN_UPSERT_BATCH.NO_BATCH")) { world =>
       world.delete("target")
       world.createTarget()
     },

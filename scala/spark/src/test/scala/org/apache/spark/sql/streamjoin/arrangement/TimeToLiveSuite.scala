@@ -161,18 +161,16 @@ class TimeToLiveSuite extends AnyFunSuite with ArrangementTest {
         op: Option[String],
         diff: Option[String],
         time: Option[String],
-        ttl: String
+        ttl: String = "10 days",
+        condition: String = "STREAMJOIN_DURATION"
     ) =
-      refused(if (ttl == "10 days") "STREAMJOIN_ARRANGE" else "STREAMJOIN_DURATION")(
+      refused(condition)(
         maintainer(schema, Seq(Seq("id")), op, diff, time, ttl = Some(ttl)).start()
       )
-    assert(refusedFor("id INT, at TIMESTAMP", None, None, None, "10 days").contains("Give time="))
-    assert(refusedFor("id INT, at LONG", None, None, Some("at"), "10 days").contains("timestamp_millis"))
-    assert(
-      refusedFor("id INT, n INT, at TIMESTAMP", None, Some("n"), Some("at"), "10 days").contains(
-        "op= and time="
-      )
-    )
+    val (none, at) = (Option.empty[String], Some("at"))
+    refusedFor("id INT, at TIMESTAMP", none, none, none, condition = "STREAMJOIN_ARRANGE.TTL_WITHOUT_TIME")
+    refusedFor("id INT, at LONG", none, none, at, condition = "STREAMJOIN_ARRANGE.TTL_TYPE")
+    refusedFor("id INT, n INT", none, Some("n"), none, condition = "STREAMJOIN_ARRANGE.DIFF_WITH_TTL")
     refusedFor("id INT, at TIMESTAMP", None, None, Some("at"), "0 days")
     refusedFor("id INT, at TIMESTAMP", None, None, Some("at"), "1 month")
     val stream = MemoryStream[Row](Encoders.row(StructType.fromDDL("id INT, at TIMESTAMP")), spark).toDF()

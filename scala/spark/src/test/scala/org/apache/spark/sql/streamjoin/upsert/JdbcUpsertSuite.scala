@@ -102,7 +102,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     query.batch(shop, "t", "a")(ThreeRows: _*)
     val id = shop.rows("""SELECT "query" FROM streamjoin_batches""").head.replace("-", "")
     shop.run(s"CREATE TABLE streamjoin_${id}_1 (note VARCHAR(9))")
-    val error = refused("STREAMJOIN_UPSERT")(query.batch(shop, "t", "a")(Row(1, "x", 1, -1)))
+    val error = refused("STREAMJOIN_UPSERT.STAGING_TABLE")(query.batch(shop, "t", "a")(Row(1, "x", 1, -1)))
     assert(error.contains(s"a table streamjoin_${id}_1, which no upsert has created"))
     assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
   }
@@ -119,7 +119,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     query.batch(shop, "t", "a")(Row("x", "x", 1, 1))
     assert(shop.tables == Set("T", "STREAMJOIN_BATCHES"))
     shop.run(s"CREATE TABLE ${names.head} (note VARCHAR(9))")
-    val error = refused("STREAMJOIN_UPSERT")(query.run(shop, "t", "a"))
+    val error = refused("STREAMJOIN_UPSERT.STAGING_TABLE")(query.run(shop, "t", "a"))
     assert(error.contains(s"a table ${names.head}, which no upsert has created"))
   }
 
@@ -154,7 +154,12 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
         "TIMESTAMP" -> "DATE"
       )
     ) {
-      val error = refused("STREAMJOIN_UPSERT")(startWith(spark, database))
+      val cause = spark match {
+        case "STRING" => "KEY_TEXTS"
+        case "TIMESTAMP" => "KEY_TIMES"
+        case _ => "KEY_VALUES"
+      }
+      val error = refused(s"STREAMJOIN_UPSERT.$cause")(startWith(spark, database))
       assert(error.contains("for the same in the key K "), s"$spark $database: $error")
     }
     for (
@@ -190,20 +195,19 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
 
   test("columns that cannot have the values of the changes") {
     for (
-      (spark, database, said) <- Seq(
-        ("w STRING", "w INT", "the column W of t is INTEGER, and the changes have STRING"),
-        ("w STRING", "w DATE", "the column W of t is DATE"),
-        ("w STRING", "w BOOLEAN", "the column W of t is BOOLEAN"),
-        ("w DATE", "w INT", "the column W of t is INTEGER, and the changes have DATE"),
-        ("w STRUCT<x: INT>", "w INT", "the column w is STRUCT<x: INT>, which Spark does not write")
+      (spark, database, condition, said) <- Seq(
+        ("STRING", "INT", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is INTEGER, and the changes have STRING"),
+        ("STRING", "DATE", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is DATE"),
+        ("STRING", "BOOLEAN", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is BOOLEAN"),
+        ("DATE", "INT", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is INTEGER, and the changes have DATE"),
+        ("STRUCT<x: INT>", "INT", "STREAMJOIN_UPSERT.SPARK_TYPE", "the column w is STRUCT<x: INT>, which")
       )
     ) {
-      val error =
-        refused("STREAMJOIN_UPSERT")(startWith("INT", "INT", s"v INT, $spark", s"v INT, $database"))
+      val error = refused(condition)(startWith("INT", "INT", s"v INT, w $spark", s"v INT, w $database"))
       assert(error.contains(said), error)
     }
     assert(
-      refused("STREAMJOIN_UPSERT")(startWith("STRING", "BIGINT")).contains("the column K of t is BIGINT")
+      refused("STREAMJOIN_UPSERT.COLUMN_TYPE")(startWith("STRING", "BIGINT")).contains("the column K of t is BIGINT")
     )
     startWith("INT", "INT", "v INT, w INT", "v VARCHAR(9), w SMALLINT")
   }
@@ -213,7 +217,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     val writer =
       Upsert.into(MemoryStream[Row](Encoders.row(StructType.fromDDL(columns)), spark).toDF(), options)
     val error =
-      refused("STREAMJOIN_UPSERT")(
+      refused("STREAMJOIN_UPSERT.DATABASE")(
         writer.key("a").writeStream.option("checkpointLocation", newFolder()).start()
       )
     assert(error.contains("Use DB2, Derby, H2, MariaDB, MySQL, Oracle, PostgreSQL, SQL Server, or write"))
@@ -235,14 +239,14 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     )
     // Another spelling of the same table.
     query.batch(shop, "public.T", "a")(Row(4, "x", 1, 1))
-    val other = refused("STREAMJOIN_UPSERT_BATCH")(query.run(shop, "u", "a"))
+    val other = refused("STREAMJOIN_UPSERT_BATCH.OTHER_TARGET")(query.run(shop, "u", "a"))
     assert(other.contains(s"has written to ${shop.name.toUpperCase}.PUBLIC.T so far"))
-    val elsewhere = refused("STREAMJOIN_UPSERT_BATCH")(query.run(shop, "green.t", "a"))
+    val elsewhere = refused("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(shop, "green.t", "a"))
     assert(elsewhere.contains("the target has no batch of the query"))
     // Put back to before the first batch.
     val restored = new Shop
     restored.run(s"CREATE TABLE t $create")
-    assert(refused("STREAMJOIN_UPSERT_BATCH")(query.run(restored, "t", "a")).contains("lacks changes"))
+    assert(refused("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(restored, "t", "a")).contains("lacks changes"))
     assert(shop.rows("SELECT COUNT(*) FROM u") ++ restored.rows("SELECT COUNT(*) FROM t") == Seq("0", "0"))
     // A copy of the database as it is has all batches.
     val copy = new Shop(shop.name + "copy")
@@ -264,7 +268,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     )
     // The first one lacks a batch now.
     assert(
-      refused("STREAMJOIN_UPSERT_BATCH")(query.run(shop, "t", "a")).contains("is 1, so it lacks changes")
+      refused("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED")(query.run(shop, "t", "a")).contains("is 1, so it lacks changes")
     )
   }
 
@@ -317,8 +321,15 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(!has(None, (0, 5)))
     assert(!has(Some((6, 4)), (7, 5)))
     assert(has(Some((7, 5)), (7, 5)))
-    for (wrong <- Seq(Some((7L, 6L)), Some((8L, 9L)), Some((5L, 1L)), None))
-      refused("STREAMJOIN_UPSERT_BATCH")(has(wrong, (7, 5)))
+    for (
+      (wrong, cause) <- Seq(
+        Some((7L, 6L)) -> "CHECKPOINT_RESTORED",
+        Some((8L, 9L)) -> "CHECKPOINT_RESTORED",
+        Some((5L, 1L)) -> "TARGET_RESTORED",
+        None -> "NO_BATCH"
+      )
+    )
+      refused(s"STREAMJOIN_UPSERT_BATCH.$cause")(has(wrong, (7, 5)))
   }
 
   test("the SQL of a batch begins with the staging table, for each combination of nulls") {

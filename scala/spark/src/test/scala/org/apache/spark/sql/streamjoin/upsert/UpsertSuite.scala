@@ -189,21 +189,26 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     val changes = NetChanges.of(frame(collated, Row(1, "a", -1), Row(1, "A", 1)), options(Seq("k")))
     assert(text(changes) == Set("[1,A,false]"))
     assert(
-      refused("STREAMJOIN_UPSERT")(NetChanges.of(frame(collated), options(Seq("v")))).contains("collation")
+      refused("STREAMJOIN_UPSERT.KEY_TYPE")(NetChanges.of(frame(collated), options(Seq("v")))).contains("collation")
     )
   }
 
   test("columns that cannot be what they are named for") {
-    def said(df: DataFrame, keys: Seq[String] = Seq("k"), diff: String = "_diff") =
-      refused("STREAMJOIN_UPSERT")(NetChanges.of(df, options(keys, diff)))
+    def said(
+        condition: String,
+        words: String,
+        df: DataFrame,
+        keys: Seq[String] = Seq("k"),
+        diff: String = "_diff"
+    ) = assert(refused(condition)(NetChanges.of(df, options(keys, diff))).contains(words))
     val df = frame(schema)
-    assert(said(df, diff = "n").contains("no column n"))
-    assert(said(df, diff = "v").contains("the column v is DOUBLE"))
-    assert(said(df, Seq("none")).contains("the key none is no column"))
-    assert(said(df, Seq("k", "K")).contains("a column twice"))
-    assert(said(df.withColumn("k", map(lit(1), lit(2)))).contains("MAP<INT, INT>"))
-    assert(said(df.select(col("*"), lit(1).as("_DIFF"))).contains("two columns _diff"))
-    assert(said(df.select(col("*"), lit(1).as("V"))).contains("two columns have the name"))
+    said("STREAMJOIN_UPSERT.NO_DIFF", "no column n", df, diff = "n")
+    said("STREAMJOIN_UPSERT.DIFF_TYPE", "the column v is DOUBLE", df, diff = "v")
+    said("STREAMJOIN_UPSERT.UNKNOWN_KEY", "the key none is no column", df, Seq("none"))
+    said("STREAMJOIN_UPSERT.KEY_COLUMN_TWICE", "a column twice", df, Seq("k", "K"))
+    said("STREAMJOIN_UPSERT.KEY_TYPE", "MAP<INT, INT>", df.withColumn("k", map(lit(1), lit(2))))
+    said("STREAMJOIN_UPSERT.DIFF_TWICE", "two columns _diff", df.select(col("*"), lit(1).as("_DIFF")))
+    said("STREAMJOIN_UPSERT.COLUMN_TWICE", "two columns", df.select(col("*"), lit(1).as("V")))
   }
 
   test("options") {
@@ -223,8 +228,9 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
         TargetKind.Kafka(kafka)
       )
     )
-    for (wrong <- Seq(keys, keys ++ jdbc - "dbtable", keys ++ kafka - "topic", keys ++ jdbc ++ kafka, jdbc))
-      refused("STREAMJOIN_UPSERT")(UpsertOptions(wrong))
+    for (wrong <- Seq(keys, keys ++ jdbc - "dbtable", keys ++ kafka - "topic", keys ++ jdbc ++ kafka))
+      refused("STREAMJOIN_UPSERT.TARGET")(UpsertOptions(wrong))
+    refused("STREAMJOIN_UPSERT.NO_KEY")(UpsertOptions(jdbc))
     for (wrong <- Seq("a", "1", "[1]", "[\"a\"", "{}"))
       refused("STREAMJOIN_OPTION")(UpsertOptions(jdbc + ("keys" -> wrong)))
   }
@@ -274,7 +280,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     ArrangementTest.forgetCommit(it.checkpoint)
     it.again()
     assert(it.rows == after)
-    val error = refused("STREAMJOIN_UPSERT")(it.batch(Row(3, "z", 1.0, 1), Row(3, "z", 2.0, 1)))
+    val error = refused("STREAMJOIN_UPSERT.TWO_ROWS")(it.batch(Row(3, "z", 1.0, 1), Row(3, "z", 2.0, 1)))
     assert(error.contains("""{"k":3,"other.key":"z"}"""))
     assert(it.rows == after)
   }
@@ -312,7 +318,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       .option("checkpointLocation", newFolder())
       .start()
       .stop()
-    assert(refused("STREAMJOIN_UPSERT")(start(table)).contains("has no column v"))
+    assert(refused("STREAMJOIN_UPSERT.NO_COLUMN")(start(table)).contains("has no column v"))
     val missing = intercept[Exception](start("memory.shop.nothing"))
     assert(SparkTest.messages(missing).exists(_.contains("TABLE_OR_VIEW_NOT_FOUND")))
   }
@@ -327,10 +333,10 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       .start()
       .stop()
     spark.sql("CREATE TABLE no_merge (k INT, `other.key` STRING, v DOUBLE) USING parquet")
-    try assert(refused("STREAMJOIN_UPSERT")(start("no_merge")).contains("a MERGE into the table"))
+    try assert(refused("STREAMJOIN_UPSERT.MERGE")(start("no_merge")).contains("a MERGE into the table"))
     finally spark.sql("DROP TABLE no_merge")
     spark.sql("CREATE TABLE memory.shop.typed (k INT, `other.key` INT, v DOUBLE)")
-    val error = refused("STREAMJOIN_UPSERT")(start("memory.shop.typed"))
+    val error = refused("STREAMJOIN_UPSERT.MERGE")(start("memory.shop.typed"))
     assert(error.contains("cannot be planned") && error.contains("other.key"))
   }
 

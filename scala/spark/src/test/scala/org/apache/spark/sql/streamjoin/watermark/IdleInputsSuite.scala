@@ -225,7 +225,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       }
     }
     val refused = refusal(idleAfter(newStreams(), "d"))
-    assert(refused.getCondition == "STREAMJOIN_INPUT")
+    assert(refused.getCondition == "STREAMJOIN_INPUT.NO_JOIN")
     assert(refused.getMessage.contains("sj.idle_after"))
     val bounds = Frames.withBounds(
       newStreams().raw("d").selectExpr("*", "v = 1 AS b"),

@@ -18,17 +18,14 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
 
   private case class Case(call: String, condition: String, words: String, frame: () => DataFrame)
 
-  private def column(call: String, words: String)(frame: => DataFrame) =
-    Case(call, "STREAMJOIN_COLUMN", words, () => frame)
+  private def refused(call: String, condition: String, words: String)(frame: => DataFrame) =
+    Case(call, condition, words, () => frame)
 
   private def duration(call: String, words: String)(frame: => DataFrame) =
     Case(call, "STREAMJOIN_DURATION", words, () => frame)
 
-  private def input(call: String, words: String)(frame: => DataFrame) =
-    Case(call, "STREAMJOIN_INPUT", words, () => frame)
-
   private def noStream(call: String)(frame: => DataFrame) =
-    Case(call, "STREAMJOIN_NOT_A_STREAM", "this one is a batch", () => frame)
+    Case(call, "STREAMJOIN_NOT_A_STREAM.STREAM", "this one is a batch", () => frame)
 
   private def twice(call: String)(frame: => DataFrame) =
     Case(call, "STREAMJOIN_TWO_WATERMARKS", "one on t", () => frame)
@@ -38,10 +35,11 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
   private val idle = "sj.idle_after"
 
   private val cases = Seq(
-    column(order, "the column u: there is no such column")(imposeOrder(raw, "u", "1 second")),
-    column(order, "the column v: an event time is a TIMESTAMP column, and this is INT")(
+    refused(order, "STREAMJOIN_COLUMN.UNKNOWN", "the column u: there is no such column")(imposeOrder(raw, "u", "1 second")),
+    refused(order, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "the column v: an event time is a TIMESTAMP column, and this is INT")(
       imposeOrder(raw, "v", "1 second")
     ),
+    refused(order, "STREAMJOIN_COLUMN.NOT_A_TIME", "this is BOOLEAN")(imposeOrder(raw, "b", "1 second")),
     duration(order, "lag='-1 second' of sj.impose_order cannot be used: it is negative")(
       imposeOrder(raw, "t", "-1 second")
     ),
@@ -50,28 +48,28 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
     duration(order, "a thousand years")(imposeOrder(raw, "t", "400000 days")),
     twice(order)(imposeOrder(marked, "t", "1 second")),
     noStream(order)(imposeOrder(batch, "t", "1 second")),
-    column(bounds, "is_bound is a boolean column, and this is INT")(
+    refused(bounds, "STREAMJOIN_COLUMN.IS_BOUND_TYPE", "is_bound is a boolean column, and this is INT")(
       withBounds(raw, "t", "v", Some("0 seconds"))
     ),
-    column(bounds, "there is no such column")(withBounds(raw, "t", "u", Some("0 seconds"))),
-    column(bounds, "this is INT")(withBounds(raw, "v", "b", Some("0 seconds"))),
-    column(bounds, "it has no watermark")(withBounds(raw, "t", "b")),
-    column(bounds, "per is a column of numbers or text")(
+    refused(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(withBounds(raw, "t", "u", Some("0 seconds"))),
+    refused(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this is INT")(withBounds(raw, "v", "b", Some("0 seconds"))),
+    refused(bounds, "STREAMJOIN_COLUMN.NO_WATERMARK", "it has no watermark")(withBounds(raw, "t", "b")),
+    refused(bounds, "STREAMJOIN_COLUMN.PARTITION_TYPE", "per is a column of numbers or text")(
       withBounds(raw, "t", "b", Some("0 seconds"), Some("t"))
     ),
     duration(bounds, "it is negative")(withBounds(raw, "t", "b", Some("-1 second"))),
     duration(bounds, "say it in days")(withBounds(raw, "t", "b", Some("1 year"))),
     twice(bounds)(withBounds(marked, "t", "b", Some("0 seconds"))),
     noStream(bounds)(withBounds(batch, "t", "b", Some("0 seconds"))),
-    input(bounds, "keeps state (Aggregate)")(withBounds(marked.groupBy("t", "b").count(), "t", "b")),
-    input(bounds, "per needs one stream")(withBounds(marked.union(marked), "t", "b", per = Some("id"))),
+    refused(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Aggregate)")(withBounds(marked.groupBy("t", "b").count(), "t", "b")),
+    refused(bounds, "STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "per needs one stream")(withBounds(marked.union(marked), "t", "b", per = Some("id"))),
     duration(idle, "after='0 seconds' of sj.idle_after cannot be used: it is not a millisecond or longer")(
       idleAfter(marked, "0 seconds")
     ),
     duration(idle, "not a millisecond or longer")(idleAfter(marked, "-1 second")),
     duration(idle, "say it in days")(idleAfter(marked, "1 month")),
-    input(idle, "it has no watermark")(idleAfter(raw, "1 second")),
-    input(idle, "keeps state (Join)")(
+    refused(idle, "STREAMJOIN_INPUT.NO_WATERMARK", "the stream has no watermark")(idleAfter(raw, "1 second")),
+    refused(idle, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Join)")(
       idleAfter(marked.as("a").join(streams.marked("d"), expr(Hourly.replace("o.", "a."))), "1 second")
     ),
     noStream(idle)(idleAfter(batch, "1 second"))

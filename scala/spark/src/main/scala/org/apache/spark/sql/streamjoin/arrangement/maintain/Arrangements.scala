@@ -55,16 +55,10 @@ private[streamjoin] object Arrangements {
       unavailable: Option[String] = Some(Unavailable.Default)
   ): DataFrame = df.asInstanceOf[ClassicDataset[Row]].sparkSession.withActive {
     if (!df.isStreaming)
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_NOT_A_STREAM",
-        "call" -> "sj.arrange",
-        "wanted" -> "a stream",
-        "found" -> "a DataFrame of a batch",
-        "advice" -> "Read it with spark.readStream; a table that does not change is read once, by Trigger.AvailableNow."
-      )
-    if (op.isDefined && diff.isDefined) throw refused("op= and diff= exclude each other", "Give one of them.")
+      throw StreamJoinErrors.analysis("STREAMJOIN_NOT_A_STREAM.ARRANGE", "call" -> "sj.arrange")
+    if (op.isDefined && diff.isDefined) throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.OP_WITH_DIFF")
     if (order.isDefined && op.isEmpty)
-      throw refused("order= decides between changes of one key", "Give op= with it, or leave it out.")
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.ORDER_WITHOUT_OP")
     val log = op.map { name =>
       checkOperation(df.schema, name)
       Changelog(df, keys.headOption.getOrElse(Nil), op, time, order, unavailable, "sj.arrange")
@@ -99,19 +93,13 @@ private[streamjoin] object Arrangements {
   /** How long rows are kept, in microseconds. */
   private def timeToLive(meta: ArrangementMeta, diff: Option[String], ttl: String): Long = {
     if (diff.isDefined)
-      throw refused(
-        "ttl= drops rows by their time, and a row of diff= has none that stays with it",
-        "Leave ttl= out, or give op= and time=."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.DIFF_WITH_TTL")
     val name = meta.time.getOrElse(
-      throw refused("ttl= drops rows by their time, and there is no time=", "Give time= with it.")
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.TTL_WITHOUT_TIME")
     )
     val dataType = meta.schema(name).dataType
     if (!TimeToLive.canHave(dataType))
-      throw refused(
-        s"ttl= drops rows by their time, and $name is ${dataType.sql}",
-        s"""It has to be a TIMESTAMP, a TIMESTAMP_NTZ or a DATE: of milliseconds, F.timestamp_millis("$name")."""
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.TTL_TYPE", "column" -> name, "type" -> dataType.sql)
     val length = DurationText.length("sj.arrange", "ttl", ttl)
     if (length <= 0)
       throw DurationText.refused("sj.arrange", "ttl", ttl, "rows would go as soon as they come")
@@ -122,10 +110,7 @@ private[streamjoin] object Arrangements {
   private def ordered(schema: StructType, name: String, what: String, op: Option[String]): String = {
     val column = columnOf(schema, name, what)
     if (op.isDefined && !RowOrdering.isOrderable(column.dataType))
-      throw refused(
-        s"$what names ${column.name}, which is ${column.dataType.sql}",
-        "Changes are compared by it: it has to be a time, a number or a text."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.TIME_TYPE", "argument" -> what, "column" -> column.name, "type" -> column.dataType.sql)
     column.name
   }
 
@@ -140,27 +125,18 @@ private[streamjoin] object Arrangements {
   private def checkOperation(schema: StructType, name: String): Unit = {
     val operation = columnOf(schema, name, "op=")
     if (operation.dataType != StringType)
-      throw refused(
-        s"op= names ${operation.name}, which is ${operation.dataType.sql}",
-        "It has to be a string."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.OPERATION_TYPE", "column" -> operation.name, "type" -> operation.dataType.sql)
   }
 
   /** The columns of the rows, then the number of copies. */
   private def updates(df: DataFrame, diff: String, time: Option[String]): DataFrame = {
     val copies = columnOf(df.schema, diff, "diff=")
     if (!copies.dataType.isInstanceOf[IntegralType])
-      throw refused(
-        s"diff= names ${copies.name}, which is ${copies.dataType.sql}",
-        "It has to be a whole number."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.DIFF_TYPE", "column" -> copies.name, "type" -> copies.dataType.sql)
     // An update's time is not part of the row: a row is not removed at the time of its addition.
     val at = time.map(columnOf(df.schema, _, "time=").name)
     if (at.isEmpty && copies.name == ChangeColumns.Diff && df.columns.contains(ChangeColumns.Time))
-      throw refused(
-        s"${ChangeColumns.Time} is the time of a change, so that what goes would have another one than what came",
-        s"Write time=\"${ChangeColumns.Time}\", or drop the column."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.CHANGE_TIME_IN_ROW", "column" -> ChangeColumns.Time)
     val rest = df.columns.toSeq.filterNot(name => name == copies.name || at.contains(name)).map(quoted)
     df.select(rest :+ quoted(copies.name).cast(LongType).as(copies.name): _*)
   }
@@ -170,10 +146,7 @@ private[streamjoin] object Arrangements {
   private def columnOf(schema: StructType, name: String, what: String): StructField = {
     val resolver = SQLConf.get.resolver
     schema.find(field => resolver(field.name, name)).getOrElse {
-      throw refused(
-        s"$what names `$name`, which is no column",
-        s"The columns are ${schema.names.mkString(", ")}."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "argument" -> what, "column" -> name, "columns" -> schema.names.mkString(", "))
     }
   }
 
@@ -181,37 +154,25 @@ private[streamjoin] object Arrangements {
     val reserved = Seq(ChangeColumns.Version, ChangeColumns.Diff)
     val resolver = SQLConf.get.resolver
     schema.names.find(name => reserved.exists(resolver(_, name))).foreach { name =>
-      throw refused(
-        s"$name is a column",
-        "It is the name of a column that readers get. Give yours another, or leave it out."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.RESERVED_COLUMN", "column" -> name)
     }
     schema.names.groupBy(_.toLowerCase(Locale.ROOT)).values.find(_.length > 1).foreach { same =>
-      throw refused(s"two columns have the name ${same.head}", "Give one of them another.")
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.COLUMN_TWICE", "column" -> same.head)
     }
   }
 
   private def checkedKeys(schema: StructType, keys: Seq[Seq[String]]): Seq[Seq[String]] = {
     if (keys.isEmpty || keys.exists(_.isEmpty))
-      throw refused(
-        "keys= has no key",
-        "Write keys=[[\"order_id\"], [\"customer_id\"]]: a list of columns for each index."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.NO_KEY")
     val named = keys.map(_.map { name =>
       val column = columnOf(schema, name, "keys=")
       if (!RowKey.canHave(column.dataType))
-        throw refused(
-          s"the key ${column.name} is ${column.dataType.sql}",
-          "Maps, variants and strings with a collation cannot be keys."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.KEY_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
       column.name
     })
     named.diff(named.distinct).headOption.foreach { twice =>
-      throw refused(s"keys= has ${twice.mkString("[", ", ", "]")} twice", "Leave one out.")
+      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.KEY_TWICE", "key" -> twice.mkString("[", ", ", "]"))
     }
     named
   }
-
-  private def refused(problem: String, advice: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_ARRANGE", "problem" -> problem, "advice" -> advice)
 }

@@ -7,8 +7,6 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntime
 
 /** The errors of those who remember a version that is not there, or no longer the one they saw. */
 private[streamjoin] object Restored {
-  val Condition = "STREAMJOIN_ARRANGEMENT_RESTORED"
-
   /**
    * A query is to continue an arrangement that lacks versions of it.
    *
@@ -21,7 +19,7 @@ private[streamjoin] object Restored {
       committed: Long,
       newest: Long
   ): AnalysisException = StreamJoinErrors.analysis(
-    s"$Condition.ARRANGEMENT",
+    "STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT",
     "arrangement" -> arrangement,
     "checkpoint" -> checkpoint,
     "batch" -> committed.toString,
@@ -31,7 +29,7 @@ private[streamjoin] object Restored {
   /** A query is to continue an arrangement that has more versions of it. */
   def checkpoint(arrangement: String, checkpoint: String, next: Long, newest: Long): AnalysisException =
     StreamJoinErrors.analysis(
-      s"$Condition.CHECKPOINT",
+      "STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT",
       "arrangement" -> arrangement,
       "checkpoint" -> checkpoint,
       "batch" -> next.toString,
@@ -47,7 +45,7 @@ private[streamjoin] object Restored {
   ): AnalysisException = {
     def inWords(of: BatchOffsets) = of.offsets.mkString(", ")
     StreamJoinErrors.analysis(
-      s"$Condition.BATCH",
+      "STREAMJOIN_ARRANGEMENT_RESTORED.BATCH",
       "arrangement" -> arrangement,
       "version" -> version.toString,
       "wroteAt" -> Instant.ofEpochMilli(wrote.timeMs).toString,
@@ -59,11 +57,11 @@ private[streamjoin] object Restored {
 
   /** On the driver: a query has read a version. */
   def ofReader(arrangement: String, version: Long, newest: Long): AnalysisException =
-    StreamJoinErrors.analysis(s"$Condition.READER", parameters(arrangement, version, newest): _*)
+    StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_RESTORED.READER", parameters(arrangement, version, newest): _*)
 
   /** The same, in a task. */
   def inTask(arrangement: String, version: Long, newest: Long): StreamJoinRuntimeException =
-    StreamJoinErrors.runtime(s"$Condition.READER", parameters(arrangement, version, newest): _*)
+    StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_RESTORED.READER", parameters(arrangement, version, newest): _*)
 
   private def parameters(arrangement: String, version: Long, newest: Long) =
     Seq("arrangement" -> arrangement, "version" -> version.toString, "found" -> found(version, newest))

@@ -24,19 +24,13 @@ object JoinOn {
   private def declared(left: DataFrame, right: DataFrame): Seq[String] = {
     val keys = Seq(left, right).filterNot(_.isStreaming).map(df => TableOptions.declaredKey(df.schema))
     if (keys.isEmpty || keys.exists(_.isEmpty))
-      throw refused(
-        "no input is a table with the columns of its key, or the other one is neither a stream nor such a table",
-        "Name the columns or write a condition: a stream has no declared key. To join on time alone, on(lit(true))."
-      )
+      throw refused("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY")
     val names = keys.flatten
     if (names.map(_.map(_.toLowerCase).toSet).distinct.size > 1)
-      throw refused(
-        s"the keys of the tables differ: ${names.map(_.mkString("[", ", ", "]")).mkString(" and ")}",
-        "Name the columns or write a condition, or rename the columns of one key to those of the other."
-      )
+      throw refused("STREAMJOIN_JOIN_KEYS.KEYS_DIFFER", "keys" -> names.map(_.mkString("[", ", ", "]")).mkString(" and "))
     names.head
   }
 
-  private def refused(reason: String, advice: String): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_JOIN_KEYS", "on" -> "none", "reason" -> reason, "advice" -> advice)
+  private def refused(condition: String, parameters: (String, String)*): AnalysisException =
+    StreamJoinErrors.analysis(condition, parameters :+ ("on" -> "none"): _*)
 }

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.delta
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
@@ -36,21 +35,12 @@ private[streamjoin] object DeltaJoinBuilder {
       filters: Seq[Seq[Expression]] = Nil
   ): DeltaJoin = {
     if (outer.nonEmpty && named.size > 2)
-      throw refused(
-        "an outer join of more than two inputs",
-        "Join two, arrange the result by sj.arrange(..., diff=\"_diff\"), and join that with the next."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.OUTER_OF_SEVERAL")
     (conditions ++ filters.flatten ++ select).find(!isPlain(_)).foreach { expression =>
-      throw refused(
-        s"${expression.sql} is not a plain expression",
-        "A random value, the current time, a subquery or a Python function belongs into a query above the join."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.NOT_PLAIN", "expression" -> expression.sql)
     }
     select.find(column => !canBeGrouped(column.dataType)).foreach { column =>
-      throw refused(
-        s"the column ${column.name} is ${column.dataType.sql}, by which changes cannot be put together",
-        "Select a part of it, or its text: to_json(...)."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.COLUMN_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
     }
     val inputs = named.map { case (name, relation) =>
       val table = relation.table.asInstanceOf[ChangesTable]
@@ -67,10 +57,7 @@ private[streamjoin] object DeltaJoinBuilder {
     val time = Option.when(hasTime)(Greatest(times))
     val reserved = ChangeColumns.Diff +: time.map(_ => ChangeColumns.Time).toSeq
     select.map(_.name).find(name => reserved.exists(SQLConf.get.resolver(_, name))).foreach { name =>
-      throw refused(
-        s"a column of the result has the name $name",
-        "It is that of a column that comes with it."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.RESERVED_COLUMN", "column" -> name)
     }
     // An unmatched row has nulls for the columns of the other input.
     val padded = AttributeSet(outer.flatMap(input => inputs(1 - input).output))
@@ -112,10 +99,7 @@ private[streamjoin] object DeltaJoinBuilder {
   private def checkHidden(inputs: Seq[DeltaInput], expressions: Seq[Expression]): Unit = {
     val hidden = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
     expressions.find(_.references.exists(hidden.contains)).foreach { expression =>
-      throw refused(
-        s"${expression.sql} asks for the version or the copies of an input",
-        "Leave it out: the result has its own _diff."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.INPUT_OPTIONS", "expression" -> expression.sql)
     }
   }
 
@@ -124,6 +108,4 @@ private[streamjoin] object DeltaJoinBuilder {
     case other => other
   }
 
-  def refused(problem: String, advice: String): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_DELTA", "problem" -> problem, "advice" -> advice)
 }

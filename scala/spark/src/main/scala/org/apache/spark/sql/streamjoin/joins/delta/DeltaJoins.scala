@@ -10,7 +10,7 @@ import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable}
 import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
-import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** Joins of arrangements that keep no state. */
@@ -36,10 +36,7 @@ object DeltaJoins {
       options: Map[String, String]
   ): DataFrame = {
     val condition = on.getOrElse {
-      throw DeltaJoinBuilder.refused(
-        "it has no condition",
-        "Write an equality for the columns of a key of each input."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.NO_CONDITION")
     }
     checkNumber(inputs.size)
     val streams = inputs.map { case (alias, nameOrPath) =>
@@ -65,10 +62,7 @@ object DeltaJoins {
   }
 
   private def checkNumber(inputs: Int): Unit = if (inputs < 2)
-    throw DeltaJoinBuilder.refused(
-      "there are not two inputs",
-      "Give the arrangements by the names that the condition uses."
-    )
+    throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.ONE_INPUT")
 
   /**
    * The changes of a join of two tables.
@@ -93,10 +87,7 @@ object DeltaJoins {
 
   /** The numbers of the inputs whose unmatched rows are in the result too. */
   private def outerInputs(joinType: JoinType): Set[Int] = DeltaJoin.outer(joinType).getOrElse {
-    throw DeltaJoinBuilder.refused(
-      s"${joinType.sql} is no join of two tables",
-      "Write an inner, left, right or full join, and a filter in an outer query."
-    )
+    throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.JOIN_TYPE", "type" -> joinType.sql)
   }
 
   private def ofTables(
@@ -109,10 +100,7 @@ object DeltaJoins {
     // In an unmatched row its columns are null, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
       side.computed.find(!_.child.isInstanceOf[Attribute]).foreach { column =>
-        throw DeltaJoinBuilder.refused(
-          s"the column ${column.name} is computed before an outer join",
-          "Compute it in an outer query, from the result of the join."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.COMPUTED_BELOW_OUTER", "column" -> column.name)
       }
     def inStreams(expression: Expression): Expression = left.inStream(right.inStream(expression))
     DeltaJoinBuilder(
@@ -150,17 +138,11 @@ object DeltaJoins {
       case Project(list, Filter(condition, join: Join)) =>
         val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }
         if (relations.size != names.size || !relations.forall(isChanges))
-          throw DeltaJoinBuilder.refused(
-            "an input is not the changes of an arrangement",
-            "Call sj.delta_join for it."
-          )
+          throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.NOT_AN_ARRANGEMENT")
         val columns = relations.foldLeft(list)(withoutHidden)
         DeltaJoinBuilder(columns, PredicateParts.conjuncts(condition), names.zip(relations), outer)
       case other =>
-        throw DeltaJoinBuilder.refused(
-          s"it is not a plain condition and columns: ${other.nodeName}",
-          "Aggregate or window its result instead."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.OPERATOR", "operator" -> other.nodeName)
     }
 }
 
@@ -192,10 +174,7 @@ private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
     case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
       if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
-        throw DeltaJoinBuilder.refused(
-          s"version, at_least and rematch of sj.table(${table.options.root.getName}) are for a stream that looks it up",
-          "Leave them out: the join of two tables has all their changes, each once."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.TABLE_OPTIONS", "arrangement" -> table.options.root.getName)
       val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)
       changes.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed.collectFirst {
         case stream: StreamingRelationV2 =>

@@ -12,13 +12,7 @@ import streamjoin.core.Side
 private[streamjoin] object IntervalJoins {
   private val Call = "within"
 
-  private val Advice = EventTimeOfInput.Advice(
-    "Leave `within` out, and write the distance into the condition.",
-    call => s"Mark one before the join: $call.",
-    first =>
-      s"Drop the others before. Or leave `within` out, and write a bound on the one you mean, such as $first, into " +
-        "the condition."
-  )
+  private val Words = EventTimeOfInput.Words(Call, "STREAMJOIN_NOT_A_STREAM.BOUND")
 
   /**
    * Adds `lower <= right.time - left.time <= upper` to a join. Days are those of the session's time
@@ -46,8 +40,8 @@ private[streamjoin] object IntervalJoins {
   }
 
   private def condition(join: Join, least: Long, greatest: Long): Expression = {
-    val left = EventTimeOfInput.of(join, Side.Left, Call, Advice)
-    val right = EventTimeOfInput.of(join, Side.Right, Call, Advice)
+    val left = EventTimeOfInput.of(join, Side.Left, Words)
+    val right = EventTimeOfInput.of(join, Side.Right, Words)
     val bounds = TimeDistance.within(left, right, least, greatest)
     join.condition.fold[Expression](bounds)(And(_, bounds))
   }

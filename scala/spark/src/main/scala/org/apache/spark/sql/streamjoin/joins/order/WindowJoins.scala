@@ -10,11 +10,7 @@ import streamjoin.core.{JoinWindow, JoinWindows, Side}
 private[streamjoin] object WindowJoins {
   private val Call = "sj.window_join"
 
-  private val Advice = EventTimeOfInput.Advice(
-    "Join a stream with a table by a plain join.",
-    call => s"Mark one before the join: $call.",
-    first => s"Drop the others before, and keep the one that you mean, such as $first."
-  )
+  private val Words = EventTimeOfInput.Words(Call, "STREAMJOIN_NOT_A_STREAM.INPUT")
 
   /**
    * Adds a window to a join.
@@ -41,7 +37,7 @@ private[streamjoin] object WindowJoins {
         join,
         names,
         windows,
-        Side.both.map(side => side -> EventTimeOfInput.of(join, side, Call, Advice)).toMap
+        Side.both.map(side => side -> EventTimeOfInput.of(join, side, Words)).toMap
       )
     }
 

@@ -35,11 +35,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     val join = TableJoin.of(written.join)
     val stream = join.stream
     val watermark = lineage.of(written.time, stream).getOrElse {
-      throw TableJoin.refused(
-        join.table,
-        s"${written.time.name} has no watermark, and rematch= keeps rows by their time",
-        s"Give it one, for example ${mark(written)}."
-      )
+      throw TableJoin.refused(join.table, "STREAMJOIN_TABLE.REMATCH_WATERMARK", "column" -> written.time.name, "mark" -> mark(written))
     }
     UndefinedWatermark.of(watermark, stream).foreach { where =>
       throw where.refused("The join with the table, which keeps rows without a match,")
@@ -47,11 +43,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     val columns = join.rows.key(join.index)
     columns.zip(join.key).find { case (column, part) => !EquiKeys.areLasting(column, part.probe) }.foreach {
       case (_, part) =>
-        throw TableJoin.refused(
-          join.table,
-          s"${part.probe.sql} is not the same in every batch, and rematch= keeps rows by it",
-          "Compute the key from the columns of the row alone."
-        )
+        throw TableJoin.refused(join.table, "STREAMJOIN_TABLE.REMATCH_KEY", "key" -> part.probe.sql)
     }
     val others = lineage.columns(stream).filter(_._1.exprId != written.time.exprId).toIndexedSeq
     val known = RowConstraintsOf(stream)

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
@@ -90,29 +89,16 @@ private[streamjoin] object TableJoin {
       length <- table.rematch
     } yield {
       if (!Seq(LeftOuter, RightOuter).contains(join.joinType))
-        throw refused(
-          table,
-          s"rematch= is for rows that came out without a match, and ${join.joinType.sql} lets none out",
-          "Write a left join, or leave rematch= out."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.REMATCH_JOIN_TYPE", "type" -> join.joinType.sql)
       if (join.condition.exists(SubqueryExpression.hasSubquery) || tableSide.exists(hasSubquery))
-        throw refused(
-          table,
-          "rematch= looks up again the keys that have changed, and a subquery of the condition or below the table may change without them",
-          "Give the value of the subquery as a literal, or leave rematch= out."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.REMATCH_SUBQUERY")
       val inSql = Wording.isSql(join)
       val time = EventTime.of(stream.output) match {
         case Seq(one) => one
         case times =>
           val found =
             if (times.isEmpty) "no event time" else s"the event times ${times.map(_.name).mkString(", ")}"
-          throw refused(
-            table,
-            s"rematch= keeps rows by their event time, and the stream has $found",
-            "Give the stream one, and select one column with a watermark before the join, for example " +
-              s"${Wording.mark(if (inSql) "t" else "df", "time", inSql)}."
-          )
+          throw refused(table, "STREAMJOIN_TABLE.REMATCH_EVENT_TIME", "found" -> found, "mark" -> Wording.mark(if (inSql) "t" else "df", "time", inSql))
       }
       TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
     }
@@ -137,12 +123,7 @@ private[streamjoin] object TableJoin {
         case _: LateralSubquery => "a LATERAL subquery"
         case _ => "IN"
       }
-      throw refused(
-        table,
-        s"it is read in $kind, and only a join looks up a table",
-        "Write FROM stream JOIN table ON ..., or for rows without a match stream LEFT JOIN table ON ... WHERE " +
-          "table.key IS NULL. If several rows of the table can match, arrange one row for each key."
-      )
+      throw refused(table, "STREAMJOIN_TABLE.IN_SUBQUERY", "subquery" -> kind)
     }
     checkSides(query)
   }
@@ -150,11 +131,7 @@ private[streamjoin] object TableJoin {
   private def checkSides(query: LogicalPlan): Unit = query.foreach {
     case join: Join if isMine(join) && join.joinType == Inner && !join.left.isStreaming =>
       tableIn(join).foreach { table =>
-        throw refused(
-          table,
-          "it is on the left of an inner join",
-          "Write the stream first: stream JOIN table."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.ON_THE_LEFT")
       }
     case _ =>
   }
@@ -170,13 +147,7 @@ private[streamjoin] object TableJoin {
   def check(optimized: LogicalPlan): Unit = optimized.foreach {
     case join: Join if isMine(join) =>
       tableIn(join).filter(_.rematch.isDefined).foreach { table =>
-        throw refused(
-          table,
-          "rematch= is for an outer join that has a condition of its own",
-          "Write the condition into the join, not into a filter above it: " +
-            (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..."
-             else "stream.join(table, ..., \"left\").")
-        )
+        throw refused(table, "STREAMJOIN_TABLE.REMATCH_CONDITION", "write" -> (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..." else "stream.join(table, ..., \"left\")."))
       }
       of(join): Unit
     case _ =>
@@ -192,11 +163,7 @@ private[streamjoin] object TableJoin {
         joined(join, stream, fields, filters, table, columns)
       case other =>
         val table = other.collectFirst { case LookedUpTable(found, _) => found }.get
-        throw refused(
-          table,
-          s"its rows go through ${other.nodeName} before the join",
-          "Arrange the result of that by sj.arrange, and join with the arrangement."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.OPERATOR", "operator" -> other.nodeName)
     }
   }
 
@@ -205,17 +172,9 @@ private[streamjoin] object TableJoin {
       // A filter above `table RIGHT JOIN stream` turns it into an inner join.
       case (Inner | LeftOuter, true) | (Inner | RightOuter, false) =>
       case (LeftOuter, false) | (RightOuter, true) =>
-        throw refused(
-          table,
-          "all of its rows are asked for, and rows without a match can never be told while the stream goes on",
-          "Keep all rows of the stream: stream LEFT JOIN table, or table RIGHT JOIN stream."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.ALL_ROWS")
       case (other, _) =>
-        throw refused(
-          table,
-          s"${other.sql} is not a join of a stream with a table",
-          "Write stream JOIN table, or stream LEFT JOIN table and a filter: WHERE table.key IS NULL."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.JOIN_TYPE", "type" -> other.sql)
     }
 
   /**
@@ -229,12 +188,7 @@ private[streamjoin] object TableJoin {
     val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
     val filters = stream.collect { case filter: Filter => filter.condition }
     if (canGo && !filters.exists(_.references.exists(_.name == ChangeColumns.Diff)))
-      throw refused(
-        table,
-        s"rows of the stream come and go, as ${ChangeColumns.Diff} says, and one that goes may meet another row than it met before",
-        s"Join the tables: ${if (inSql) "STREAM a JOIN STREAM b" else "sj.join(sj.table(...), sj.table(...))"}. " +
-          s"Or keep what comes: ${if (inSql) "WHERE" else "where"} ${ChangeColumns.Diff} > 0."
-      )
+      throw refused(table, "STREAMJOIN_TABLE.STREAM_TAKES_BACK", "join" -> (if (inSql) "STREAM a JOIN STREAM b" else "sj.join(sj.table(...), sj.table(...))"), "filter" -> (if (inSql) "WHERE _diff > 0" else "where(\"_diff > 0\")"))
   }
 
   private def joined(
@@ -259,11 +213,7 @@ private[streamjoin] object TableJoin {
     if (indexes.isEmpty) {
       val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
       if (equal.isEmpty && conditions.nonEmpty)
-        throw refused(
-          table,
-          s"no column of it is equal to one of the stream under the condition ${conditions.map(_.sql).mkString(" AND ")}",
-          "Join by equalities with all columns of a key, such as id = customer_id; other conditions are joined by AND."
-        )
+        throw refused(table, "STREAMJOIN_TABLE.NO_EQUALITY", "condition" -> conditions.map(_.sql).mkString(" AND "))
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_TABLE_KEY",
         "arrangement" -> arrangement.root,
@@ -295,11 +245,6 @@ private[streamjoin] object TableJoin {
       case other => key.exists(_.decides.exists(_ eq other))
     }
 
-  private[table] def refused(table: TableOptions, problem: String, advice: String): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_TABLE",
-      "arrangement" -> table.options.root.toString,
-      "problem" -> problem,
-      "advice" -> advice
-    )
+  private[table] def refused(table: TableOptions, condition: String, parameters: (String, String)*) =
+    StreamJoinErrors.analysis(condition, parameters :+ ("arrangement" -> table.options.root.toString): _*)
 }

@@ -31,11 +31,7 @@ final private[streamjoin] case class TableRematch(
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TableRematch =
     copy(left = newLeft, right = newRight)
 
-  override def disabled: AnalysisException = TableJoin.refused(
-    TableJoin.tableIn(this).get,
-    "rematch= keeps rows, and spark.streamjoin.enabled is false",
-    "Set spark.streamjoin.enabled to true, or leave rematch= out."
-  )
+  override def disabled: AnalysisException = TableJoin.refused(TableJoin.tableIn(this).get, "STREAMJOIN_TABLE.REMATCH_DISABLED")
 }
 
 private[streamjoin] object TableRematch {

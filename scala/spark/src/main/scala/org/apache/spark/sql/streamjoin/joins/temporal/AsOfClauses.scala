@@ -36,10 +36,7 @@ private[streamjoin] object AsOfClauses {
     def operation = join.right.output.find(_.name.equalsIgnoreCase(ChangeType))
     def known[A](declared: Either[String, A]): A = declared.fold(
       missing =>
-        throw refused(
-          s"$missing is declared as a column of the versions, and the input leaves it out: select it",
-          clause
-        ),
+        throw clause.error("STREAMJOIN_CLAUSE.VERSIONS_COLUMN", "column" -> missing),
       identity
     )
     def of(key: Seq[Expression]) = TemporalColumns[Attribute, Expression](
@@ -95,12 +92,13 @@ private[streamjoin] object AsOfClauses {
         EventTime.of(join.right.output).headOption.fold("since")(column => quoteIfNeeded(column.name))
       def versions(key: Seq[String]) = s"VERSIONS(TABLE(...), KEY(${key.mkString(", ")}), TIME($time))"
       throw StreamJoinErrors.analysis(
-        "STREAMJOIN_TEMPORAL",
+        "STREAMJOIN_TEMPORAL.CONSTANT",
         "join" -> "temporal",
-        "problem" -> (s"${conjunct.sql} compares a column of the versions with a constant, and nothing says whether " +
-          s"$name is part of their key"),
-        "advice" -> (s"Declare the key: JOIN ${versions(names)} FOR SYSTEM_TIME AS OF ... if it is, and " +
-          s"${versions(names.filterNot(_ == name))} if it is not.\n${clause.where}")
+        "conjunct" -> conjunct.sql,
+        "column" -> name,
+        "with" -> versions(names),
+        "without" -> versions(names.filterNot(_ == name)),
+        "where" -> clause.where
       )
     }
 
@@ -140,14 +138,14 @@ private[streamjoin] object AsOfClauses {
     }
     val tolerance = within.map { limits =>
       if (limits.least != -limits.greatest)
-        throw refused("it is how far apart the times may be: write one duration, such as WITHIN 10m", limits)
+        throw limits.error("STREAMJOIN_CLAUSE.ASOF_LIMITS")
       s"${limits.greatest} microseconds"
     }
     val sparks =
       if (join.left.isStreaming && join.right.isStreaming) None else SparksAsOfJoin.of(join, condition)
     sparks.foreach { _ =>
       within.foreach(limits =>
-        throw refused("an input is a batch, and Spark's as-of join has no limit", limits)
+        throw limits.error("STREAMJOIN_CLAUSE.ASOF_LIMIT_IN_BATCH")
       )
     }
     sparks.fold {
@@ -163,24 +161,10 @@ private[streamjoin] object AsOfClauses {
     }).resolve(name, SQLConf.get.resolver) match {
       case Some(found: Attribute) => found
       case Some(_) =>
-        throw refused(
-          s"it compares columns, and ${name.mkString(".")} is a field of one: select it in a subquery",
-          clause
-        )
+        throw clause.error("STREAMJOIN_CLAUSE.FIELD", "column" -> name.mkString("."))
       case None => throw unknown(name, of, clause)
     }
 
   private def unknown(name: Seq[String], of: LogicalPlan, clause: Clause): AnalysisException =
-    refused(
-      s"there is no column ${name.mkString(".")} among ${of.output.map(_.qualifiedName).mkString(", ")}",
-      clause
-    )
-
-  private def refused(reason: String, clause: Clause): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_CLAUSE",
-      "clause" -> clause.name,
-      "reason" -> reason,
-      "where" -> clause.where
-    )
+    clause.error("STREAMJOIN_CLAUSE.UNKNOWN_COLUMN", "column" -> name.mkString("."), "columns" -> of.output.map(_.qualifiedName).mkString(", "))
 }

@@ -81,13 +81,7 @@ final private[streamjoin] class AsOfJoins(
   ): LogicalPlan = {
     checkAppendOnly(join.left)
     if (columns.key.isEmpty)
-      throw refused(
-        "the versions have no key",
-        inWords(
-          "Write key=[\"id\"]: the columns that tell the rows apart.",
-          "Compare in ON the columns that tell the rows apart, or declare them: VERSIONS(TABLE(...), KEY(id))."
-        )
-      )
+      throw refused("STREAMJOIN_TEMPORAL.NO_KEY", "write" -> inWords("key=[\"id\"]", "compare them in ON, or declare VERSIONS(TABLE(...), KEY(id))"))
     val conjuncts = conjunctsOf(join)
     val keys = columns.key.map { key =>
       conjuncts
@@ -188,10 +182,7 @@ final private[streamjoin] class AsOfJoins(
       tolerance: Option[String]
   ): LogicalPlan = of(joined) { join =>
     val where = AsOf.directions.find(_.toString.equalsIgnoreCase(direction)).getOrElse {
-      throw refused(
-        s"direction=\"$direction\" is none",
-        "It is \"backward\", \"forward\" or \"nearest\"."
-      )
+      throw refused("STREAMJOIN_TEMPORAL.DIRECTION", "direction" -> direction)
     }
     val (left, right) = (inputs.timestamp(join.left, leftTime), inputs.timestamp(join.right, rightTime))
     closest(join, left, right, where, allowsExact, tolerance.map(length("tolerance", _)))
@@ -206,25 +197,13 @@ final private[streamjoin] class AsOfJoins(
       tolerance: Option[Long]
   ): LogicalPlan = {
     if (direction != AsOf.Backward && tolerance.isEmpty)
-      throw refused(
-        s"a row of the left input would wait for ever for one of the right input at or after its ${leftTime.name}",
-        inWords(
-          "Write how far apart they may be: tolerance=\"10 minutes\".",
-          "Write how far apart they may be, after MATCH_CONDITION (...): WITHIN 10 MINUTES."
-        )
-      )
+      throw refused("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "column" -> leftTime.name, "write" -> inWords("tolerance=\"10 minutes\"", "after MATCH_CONDITION (...) WITHIN 10 MINUTES"))
     val conjuncts = conjunctsOf(join)
     val (equalities, besides) = conjuncts.partition(Tie.between(_, join).nonEmpty)
     // Right rows that fail these conditions are no candidates.
     val (ofRight, others) = besides.partition(Tie.isOf(join.right))
     others.filterNot(Tie.isOf(join.left)).headOption.foreach { mixed =>
-      throw refused(
-        s"${mixed.sql} is neither an equality between the inputs nor about one of them",
-        inWords(
-          "Compare the rows after the join: joined.where(...). It does not choose another match then.",
-          "Compare the rows after the join, in WHERE. It does not choose another match then."
-        )
-      )
+      throw refused("STREAMJOIN_TEMPORAL.MIXED_CONDITION", "condition" -> mixed.sql, "write" -> inWords("joined.where(...)", "in WHERE"))
     }
     val keys = equalities.flatMap(Tie.between(_, join).headOption)
     // As written: the optimizer merges the filter with others, which may change between runs.
@@ -258,23 +237,10 @@ final private[streamjoin] class AsOfJoins(
     join.joinType match {
       case Inner | LeftOuter =>
       case other =>
-        throw refused(
-          s"it is a ${other.sql} join",
-          inWords("Write how=\"inner\" or how=\"left\"", "Write JOIN or LEFT JOIN") +
-            ": the rows of the left input are those that find a match, or none."
-        )
+        throw refused("STREAMJOIN_TEMPORAL.JOIN_TYPE", "type" -> other.sql, "write" -> inWords("how=\"inner\" or how=\"left\"", "JOIN or LEFT JOIN"))
     }
     Seq("left" -> join.left, "right" -> join.right).find(!_._2.isStreaming).foreach { case (side, _) =>
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_NOT_A_STREAM",
-        "call" -> call,
-        "wanted" -> "two streams",
-        "found" -> s"the $side input is a batch",
-        "advice" -> inWords(
-          "Read it by spark.readStream, with a watermark on its time; two batches are joined by Spark itself.",
-          "Read it by STREAM, with WATERMARK time DELAY OF INTERVAL 10 SECONDS; two batches are joined by Spark itself."
-        )
-      )
+      throw refused("STREAMJOIN_NOT_A_STREAM.AS_OF", "call" -> call, "side" -> side)
     }
     made(join)
   }
@@ -284,13 +250,7 @@ final private[streamjoin] class AsOfJoins(
   private def conjunctsOf(join: Join): Seq[Expression] = {
     val all = join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
     all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
-      throw refused(
-        s"${conjunct.sql} has a random value, a subquery or a Python function",
-        "Compute a column from it before the join, or compare after it: " + inWords(
-          "joined.where(...).",
-          "WHERE ..."
-        )
-      )
+      throw refused("STREAMJOIN_TEMPORAL.NOT_REPEATABLE", "condition" -> conjunct.sql, "write" -> inWords("joined.where(...)", "in WHERE"))
     }
     all
   }
@@ -303,11 +263,7 @@ final private[streamjoin] class AsOfJoins(
 
   private def compared(condition: Expression, join: Join): ComparedTimes =
     ComparedTimes.in(condition, join).getOrElse {
-      throw refused(
-        s"${condition.sql} does not compare the event times of the two inputs",
-        inWords("Write match=\"l.t >= r.t\"", "Write MATCH_CONDITION (l.t >= r.t)") +
-          ", or with >, <= or <: one TIMESTAMP column of each input, with a watermark each."
-      )
+      throw refused("STREAMJOIN_TEMPORAL.TIMES", "condition" -> condition.sql, "write" -> inWords("match=\"l.t >= r.t\"", "MATCH_CONDITION (l.t >= r.t)"))
     }
 
   // Columns.
@@ -316,19 +272,11 @@ final private[streamjoin] class AsOfJoins(
 
   private def checkOperation(column: Attribute): Unit =
     if (!column.dataType.isInstanceOf[StringType])
-      throw inputs.wrong(
-        column.name,
-        s"op is a column of text, and this is ${column.dataType.sql}",
-        "Name the column with insert, update or delete, or with c, r, u or d."
-      )
+      throw inputs.wrong(column.name, "STREAMJOIN_COLUMN.OPERATION_TYPE", "type" -> column.dataType.sql)
 
   private def checkOrder(column: Attribute): Unit =
     if (!RowOrdering.isOrderable(column.dataType))
-      throw inputs.wrong(
-        column.name,
-        s"order is a column whose values can be compared, and this is ${column.dataType.sql}",
-        "Name a number or a time, such as the position in the log of the changes."
-      )
+      throw inputs.wrong(column.name, "STREAMJOIN_COLUMN.ORDER_TYPE", "type" -> column.dataType.sql)
 
   private def length(argument: String, text: String): Long = {
     val micros = inputs.length(argument, text)
@@ -340,10 +288,7 @@ final private[streamjoin] class AsOfJoins(
 
   private def checkAppendOnly(stream: LogicalPlan): Unit =
     stream.output.find(_.name == AsOfJoins.ChangeType).foreach { column =>
-      throw refused(
-        s"the stream has the column ${column.name}: its rows take others back",
-        s"What has come out cannot be taken back. Keep the rows that come, and drop the column ${column.name}."
-      )
+      throw refused("STREAMJOIN_TEMPORAL.TAKES_BACK", "column" -> column.name)
     }
 
   private def notTied(key: Expression, join: Join) = {
@@ -352,23 +297,14 @@ final private[streamjoin] class AsOfJoins(
       case column: Attribute => column.name
       case field => toPrettySQL(field)
     }
-    refused(
-      s"the condition ($on) has no equality for $name, which is in the versions' key",
-      inWords("Write on= with", "Write in ON") +
-        s" <column of the stream> = $name; without the whole key a row would have several versions at a time."
-    )
+    refused("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "condition" -> on, "column" -> name, "write" -> inWords(s"on=\"... = $name\"", s"ON ... = $name"))
   }
 
   /** A clause of SQL has a position in the query. */
   private def inWords(ofCall: String, ofSql: String): String = if (where.isEmpty) ofCall else ofSql
 
-  private def refused(problem: String, advice: String): AnalysisException =
-    StreamJoinErrors.analysis(
-      "STREAMJOIN_TEMPORAL",
-      "join" -> kind,
-      "problem" -> problem,
-      "advice" -> (advice +: where.toSeq).mkString("\n")
-    )
+  private def refused(condition: String, parameters: (String, String)*): AnalysisException =
+    StreamJoinErrors.analysis(condition, parameters ++ Seq("join" -> kind, "where" -> where.getOrElse("")): _*)
 }
 
 private[streamjoin] object AsOfJoins {

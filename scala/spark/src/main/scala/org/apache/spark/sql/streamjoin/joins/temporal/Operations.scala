@@ -36,18 +36,9 @@ final private[temporal] class Operations(column: Attribute, input: InputSpec) {
   /** The error for a delete without a time. */
   def withoutTime(versions: InputSpec): StreamJoinRuntimeException = StreamJoinErrors.runtime(
     "STREAMJOIN_DELETE_WITHOUT_TIME",
-    "column" -> versions.time.name,
-    "advice" -> Operations.TimeOfChange
+    "column" -> versions.time.name
   )
 
   /** Operations by their spelling. */
   private val seen = new java.util.HashMap[UTF8String, Operation]
-}
-
-private[temporal] object Operations {
-
-  /** What to name as the time of a change. */
-  val TimeOfChange: String =
-    "Name the time of the change: of Debezium's envelope timestamp_millis(ts_ms) or " +
-      "timestamp_millis(source.ts_ms), of a flat log a column such as _commit_timestamp."
 }

@@ -122,10 +122,9 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       .find { case (l, r) => !EquiKeys.areLasting(l, r) }
       .map { case (l, r) =>
         StreamJoinErrors.analysis(
-          "STREAMJOIN_TEMPORAL",
+          "STREAMJOIN_TEMPORAL.KEY_TYPE",
           "join" -> "temporal",
-          "problem" -> s"${EqualTo(l, r).sql} cannot say which rows have one key",
-          "advice" -> "A key is the same in every batch, and compared byte by byte: compute a column of another type before the join."
+          "equality" -> EqualTo(l, r).sql
         )
       }
       .toLeft(())

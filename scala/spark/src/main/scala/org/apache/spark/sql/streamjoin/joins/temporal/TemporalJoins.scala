@@ -97,23 +97,14 @@ private[streamjoin] object TemporalJoins {
       case Seq(Closest.BySql(condition)) =>
         joins.asOf(joined, resolved(session, joined, condition, joins), tolerance)
       case _ =>
-        throw StreamJoinErrors.analysis(
-          "STREAMJOIN_TEMPORAL",
-          "join" -> "as-of",
-          "problem" -> "a condition and a direction both say how the times compare",
-          "advice" -> "Write one of them."
-        )
+        throw StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL.CONDITION_AND_DIRECTION", "join" -> "as-of")
     }
   }
 
   private def timeOf(joined: LogicalPlan, side: Side, call: String)(named: String => String): String = {
-    val advice = EventTimeOfInput.Advice(
-      "Read it by spark.readStream, with a watermark on its time.",
-      call => s"Mark one before the join: $call.",
-      first => s"Name the one that you mean: ${named(first)}."
-    )
+    val words = EventTimeOfInput.Words(call, "STREAMJOIN_NOT_A_STREAM.AS_OF", Some(named))
     val join = joined.collectFirst { case join: Join => join }.get
-    quoteIfNeeded(EventTimeOfInput.of(join, side, call, advice).name)
+    quoteIfNeeded(EventTimeOfInput.of(join, side, words).name)
   }
 
   /**

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
-import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.{DataFrame, Row}
@@ -41,7 +41,7 @@ final case class VersionedInput(
     op: Option[String] = None,
     order: Option[String] = None,
     unavailable: Option[String] = Some(Unavailable.Default),
-    private[temporal] val words: VersionedInput.Words = VersionedInput.OfApi
+    private[temporal] val words: EventTimeOfInput.Words = VersionedInput.OfApi
 ) {
   import VersionedInput._
   import words.call
@@ -50,7 +50,7 @@ final case class VersionedInput(
 
   private lazy val givenTime: String = time match {
     case Some(name) => markedFrom(name).fold(name)(column => quoteIfNeeded(column.name))
-    case None => quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, call, words.advice).name)
+    case None => quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, words).name)
   }
 
   /** Spark makes a column of a field with a watermark: `WATERMARK payload.since DELAY OF ...`. */
@@ -86,23 +86,14 @@ final case class VersionedInput(
   /** @throws org.apache.spark.sql.AnalysisException if it has no event time, or several */
   def check(): Unit = {
     envelope.keyOfFields.foreach { case (name, own) =>
-      throw refused(name, "the key of an envelope is one of its table", s"Name it as the table does: $own.")
+      throw refused(name, "STREAMJOIN_COLUMN.KEY_OF_ENVELOPE", "name" -> own)
     }
     if (log.isTimeOfTable)
-      throw refused(
-        givenTime,
-        "it is a column of the table, and a delete has no new row to take it from",
-        Operations.TimeOfChange
-      )
+      throw refused(givenTime, "STREAMJOIN_COLUMN.TIME_OF_TABLE")
   }
 
-  private def refused(column: String, reason: String, advice: String) = StreamJoinErrors.analysis(
-    "STREAMJOIN_COLUMN",
-    "call" -> call,
-    "column" -> column,
-    "reason" -> reason,
-    "advice" -> advice
-  )
+  private def refused(column: String, condition: String, parameters: (String, String)*) =
+    StreamJoinErrors.analysis(condition, parameters ++ Seq("call" -> call, "column" -> column): _*)
 
   /** The changes of the table, each with its time, operation and order. */
   lazy val rows: DataFrame = {
@@ -114,29 +105,13 @@ final case class VersionedInput(
 object VersionedInput {
   private val Op = "op"
 
-  /**
-   * How the user is told what is wrong.
-   *
-   * @param call
-   *   what the user called
-   */
-  final private[temporal] case class Words(call: String, advice: EventTimeOfInput.Advice)
+  private[temporal] val OfApi =
+    EventTimeOfInput.Words("sj.versions", "STREAMJOIN_NOT_A_STREAM.VERSIONS", Some(first => s"time=\"$first\""))
 
-  private[temporal] val OfApi = Words(
-    "sj.versions",
-    EventTimeOfInput.Advice(
-      "Read the changes of the table by spark.readStream.",
-      call => s"Mark one before: $call.",
-      first => s"Name the one that you mean: time=\"$first\"."
-    )
-  )
-
-  private[temporal] val OfSql = Words(
+  private[temporal] val OfSql = EventTimeOfInput.Words(
     "VERSIONS",
-    EventTimeOfInput.Advice(
-      "Read the changes of the table by STREAM.",
-      _ => s"Mark one, for example ${Wording.mark("prices", "since", inSql = true)}.",
-      first => s"Name the one that you mean: TIME($first)."
-    )
+    "STREAMJOIN_NOT_A_STREAM.VERSIONS",
+    Some(first => s"TIME($first)"),
+    inSql = true
   )
 }

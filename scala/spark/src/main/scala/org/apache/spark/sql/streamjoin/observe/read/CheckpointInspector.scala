@@ -36,7 +36,7 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
   lazy val batches: Seq[Long] = {
     val found = CommittedBatches.all(root, hadoopConf)
     if (found.isEmpty)
-      throw nothing("no batch has been committed in it", "Give the folder of checkpointLocation.")
+      throw nothing("STREAMJOIN_NO_STATE.NO_BATCH")
     found
   }
 
@@ -44,16 +44,9 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
   lazy val operators: Seq[OperatorOutline] = {
     val found = if (has(OutlineLog.Directory)) new OutlineLog(session, root).all else Nil
     if (found.isEmpty && has(OperatorLog.Directory))
-      throw nothing(
-        "the version of streamjoin that wrote it did not say yet what it keeps",
-        "Start the query once more: its next batch says so."
-      )
+      throw nothing("STREAMJOIN_NO_STATE.NOT_DESCRIBED")
     if (found.isEmpty)
-      throw nothing(
-        "it has no operator of streamjoin",
-        "Give the folder of checkpointLocation; the state of Spark's own operators is read by " +
-          "spark.read.format(\"statestore\")."
-      )
+      throw nothing("STREAMJOIN_NO_STATE.NO_OPERATOR")
     found
   }
 
@@ -70,7 +63,7 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
 
   def partitions(operator: OperatorOutline): Int = new OperatorLog(session, root)
     .partitions(operator.ordinal)
-    .getOrElse(throw nothing(s"it does not say how many partitions operator ${operator.ordinal + 1} has", ""))
+    .getOrElse(throw nothing("STREAMJOIN_NO_STATE.NO_PARTITIONS", "operator" -> (operator.ordinal + 1)))
 
   /** The state stores of an operator after a batch. */
   def stores(operator: OperatorOutline, batch: Long): StateStores = {
@@ -112,10 +105,6 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
       .toIndexedSeq
   }
 
-  private def nothing(problem: String, advice: String) = StreamJoinErrors.analysis(
-    "STREAMJOIN_NO_STATE",
-    "checkpoint" -> root.toString,
-    "problem" -> problem,
-    "advice" -> advice
-  )
+  private def nothing(condition: String, parameters: (String, Any)*) =
+    StreamJoinErrors.analysis(condition, parameters :+ ("checkpoint" -> root): _*)
 }

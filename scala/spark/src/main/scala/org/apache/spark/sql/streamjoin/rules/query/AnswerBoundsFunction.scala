@@ -26,11 +26,9 @@ final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession)
     }
 
   private def noStream(at: Origin) = StreamJoinErrors.analysis(
-    "STREAMJOIN_NOT_A_STREAM",
+    "STREAMJOIN_NOT_A_STREAM.BOUNDS",
     "call" -> "sj.bounds",
-    "wanted" -> "a streaming DataFrame (spark.readStream)",
-    "found" -> "this one is a batch, whose joins keep no state",
-    "advice" -> s"Read its inputs as streams: spark.readStream, or FROM STREAM t.\n${CallArguments.where(at)}"
+    "where" -> CallArguments.where(at)
   )
 }
 

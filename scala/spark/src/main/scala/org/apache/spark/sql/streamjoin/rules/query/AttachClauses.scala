@@ -1,15 +1,7 @@
 package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.plans.{
-  AsOfTime,
-  Clause,
-  InputWithClauses,
-  JoinWithClauses,
-  MatchCondition,
-  Within
-}
+import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, InputWithClauses, JoinWithClauses, MatchCondition, Within}
 
 /**
  * Moves clauses from the inputs to their join, and rejects those that belong to no join. Spark
@@ -27,7 +19,7 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
     }
     attached.foreach {
       case InputWithClauses(clauses, _) =>
-        throw refused(clauses.head, "it does not stand at an input of a join")
+        throw clauses.head.error("STREAMJOIN_CLAUSE.NO_JOIN")
       case _ =>
     }
     attached
@@ -42,24 +34,17 @@ private[streamjoin] object AttachClauses extends Rule[LogicalPlan] {
 
   private def check(left: Seq[Clause], right: Seq[Clause]): Unit = {
     left.collectFirst { case ofRight @ (_: Within | _: AsOfTime | _: MatchCondition) =>
-      throw refused(ofRight, "it stands after the left input of the join, and belongs after the right one")
+      throw ofRight.error("STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT")
     }
     right.collect { case closest @ (_: AsOfTime | _: MatchCondition) => closest }.foreach { closest =>
       (left ++ right)
         .filterNot(other =>
           other == closest || closest.isInstanceOf[MatchCondition] && other.isInstanceOf[Within]
         )
-        .foreach(other => throw refused(other, s"${closest.name} says already which rows match"))
+        .foreach(other => throw other.error("STREAMJOIN_CLAUSE.MATCHES_ALREADY", "other" -> closest.name))
     }
     Seq(left, right).flatMap(_.groupBy(_.name).values).find(_.size > 1).foreach { same =>
-      throw refused(same(1), s"there are two ${same.head.name} at one place")
+      throw same(1).error("STREAMJOIN_CLAUSE.TWICE")
     }
   }
-
-  private def refused(clause: Clause, reason: String) = StreamJoinErrors.analysis(
-    "STREAMJOIN_CLAUSE",
-    "clause" -> clause.name,
-    "reason" -> reason,
-    "where" -> clause.where
-  )
 }

@@ -3,6 +3,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinBuilder}
 import org.apache.spark.sql.streamjoin.plans.PossibleDeltaJoin
 
@@ -30,10 +31,7 @@ private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
     // `*` includes them. The result has its own number of copies, and no version.
     val columns = list.filterNot(inputs.isHidden)
     columns.find(_.references.exists(inputs.computedBelow.contains)).foreach { column =>
-      throw DeltaJoinBuilder.refused(
-        s"the column ${column.name} is computed before an outer join",
-        "Compute it in an outer query, from the result of the join."
-      )
+      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.COMPUTED_BELOW_OUTER", "column" -> column.name)
     }
     val join = DeltaJoinBuilder(
       columns.map {

@@ -29,7 +29,7 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{
 }
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta}
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoinBuilder}
+import org.apache.spark.sql.streamjoin.joins.delta.ArrangedInputs
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
@@ -76,7 +76,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
       read.foreach {
         // Both sides have a _version and a _diff.
         case Join(left, right, NaturalJoin(_), _, _) if Seq(left, right).forall(ArrangedInputs.areIn) =>
-          throw DeltaJoinBuilder.refused("it is a NATURAL join", "Name the columns: USING (...), or ON.")
+          throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.NATURAL")
         case _ =>
       }
       read
@@ -146,10 +146,9 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
   private val Now = Set("now", "current_timestamp")
 
   private def onlyNow(name: String) = StreamJoinErrors.analysis(
-    "STREAMJOIN_TABLE",
+    "STREAMJOIN_TABLE.AS_OF_CLOCK",
     "arrangement" -> name,
-    "problem" -> "an arrangement is looked up as it is, or has versions, but no rows as of a time of the clock",
-    "advice" -> s"Write FOR SYSTEM_TIME AS OF NOW(), or read a version: FROM ${quoteIfNeeded(name)} WITH (version = 3)."
+    "name" -> quoteIfNeeded(name)
   )
 
   /** In a view, names refer to the catalog and the database in which it was created. */

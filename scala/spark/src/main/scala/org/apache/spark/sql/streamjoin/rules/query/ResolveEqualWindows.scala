@@ -37,10 +37,8 @@ private[streamjoin] object ResolveEqualWindows extends Rule[LogicalPlan] {
   private def check(condition: Expression): Unit = condition.foreach {
     case window: TimeWindow if window.childrenResolved =>
       throw StreamJoinErrors.analysis(
-        "STREAMJOIN_INPUT",
-        "call" -> "window(...) in the condition of a join",
-        "reason" -> "it is not one of two tumbling windows of the same length that are equal",
-        "advice" -> "Write window(a.time, '10 minutes') = window(b.time, '10 minutes'), or add the window to each input as a column before the join."
+        "STREAMJOIN_INPUT.WINDOWS",
+        "call" -> "window(...) in the condition of a join"
       )
     case _ =>
   }

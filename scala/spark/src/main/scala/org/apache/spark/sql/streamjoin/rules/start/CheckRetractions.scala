@@ -40,29 +40,26 @@ private[start] object CheckRetractions {
   private def check(join: String, side: Side, input: LogicalPlan, inSql: Boolean): Unit =
     of(input).foreach { found =>
       throw StreamJoinErrors.analysis(
-        "STREAMJOIN_RETRACTIONS",
-        "join" -> join,
-        "side" -> side.name,
-        "source" -> found.source,
-        "advice" -> (if (inSql) adviceInSql(side) else advice(side))
+        if (side == Side.Left) "STREAMJOIN_RETRACTIONS.LEFT" else "STREAMJOIN_RETRACTIONS.RIGHT",
+        Seq("join" -> join, "side" -> side.name, "source" -> found.source) ++ advice(side, inSql): _*
       )
     }
 
-  private def adviceInSql(side: Side): String =
-    if (side == Side.Left)
-      "Join the streams of arrangements without a bound, as a delta join, which takes back what it has emitted; " +
-        "or keep the rows that come, and never take any back: WHERE _diff > 0."
-    else
-      "Look the rows up as they are: JOIN name FOR SYSTEM_TIME AS OF NOW(); or take them as versions with an " +
-        "operation: VERSIONS(TABLE(SELECT *, if(_diff > 0, 'insert', 'delete') AS op FROM ...), KEY(...), TIME(...), OP(op))."
-
-  private def advice(side: Side): String =
-    if (side == Side.Left)
-      "Join the arrangements by sj.delta_join, which takes back what it has emitted; " +
-        "or keep the rows that come, and never take any back: left.where(\"_diff > 0\")."
-    else
-      "Look the rows up as they are, by sj.table(...); or take them as versions with an operation, " +
-        "sj.versions(right.withColumn(\"op\", F.expr(\"if(_diff > 0, 'insert', 'delete')\")), key=..., op=\"op\")."
+  private def advice(side: Side, inSql: Boolean): Seq[(String, String)] = (side, inSql) match {
+    case (Side.Left, true) =>
+      Seq("delta" -> "a join of their streams without a bound", "filter" -> "WHERE _diff > 0")
+    case (Side.Left, false) => Seq("delta" -> "sj.delta_join", "filter" -> "left.where(\"_diff > 0\")")
+    case (Side.Right, true) =>
+      Seq(
+        "lookup" -> "JOIN name FOR SYSTEM_TIME AS OF NOW()",
+        "versions" -> "VERSIONS(TABLE(SELECT *, if(_diff > 0, 'insert', 'delete') AS op FROM ...), KEY(...), TIME(...), OP(op))"
+      )
+    case (Side.Right, false) =>
+      Seq(
+        "lookup" -> "sj.table(...)",
+        "versions" -> "sj.versions(right.withColumn(\"op\", F.expr(\"if(_diff > 0, 'insert', 'delete')\")), key=..., op=\"op\")"
+      )
+  }
 
   /**
    * Rows that are taken back.

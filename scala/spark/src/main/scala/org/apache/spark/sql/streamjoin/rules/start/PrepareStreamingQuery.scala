@@ -147,10 +147,8 @@ private[streamjoin] object PrepareStreamingQuery {
       }
       .foreach { call =>
         throw StreamJoinErrors.analysis(
-          "STREAMJOIN_INPUT",
-          "call" -> call,
-          "reason" -> "the query has no join of two streams that streamjoin runs, and Spark's own operators take no notice",
-          "advice" -> "Leave it out."
+          "STREAMJOIN_INPUT.NO_JOIN",
+          "call" -> call
         )
       }
 

@@ -37,9 +37,9 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       case table: ArrangementTable =>
         if (table.options.root.toString != arrange.root)
           throw StreamJoinErrors.analysis(
-            "STREAMJOIN_ARRANGE",
-            "problem" -> s"it was called for ${arrange.root}, and the query would write to ${table.options.root}",
-            "advice" -> "Give the name or the path to sj.arrange, none to start(), and leave spark.streamjoin.arrangements as it is in between."
+            "STREAMJOIN_ARRANGE.OTHER_TARGET",
+            "arrangement" -> arrange.root,
+            "target" -> table.options.root
           )
         table.run.begin(table.options.open())
       case _ =>
@@ -48,24 +48,12 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
   }
 
   private def checkMode(arrange: Arrange, mode: OutputMode): Unit = {
-    def refused(reason: String, advice: String) = StreamJoinErrors.analysis(
-      "STREAMJOIN_ARRANGEMENT_OUTPUT_MODE",
-      "arrangement" -> arrange.root,
-      "mode" -> mode.toString.toLowerCase,
-      "reason" -> reason,
-      "advice" -> advice
-    )
-    val changelog = "sj.arrange(df, name, keys=[the columns of the group], op=...)"
+    def refused(condition: String) =
+      StreamJoinErrors.analysis(condition, "arrangement" -> arrange.root, "mode" -> mode.toString.toLowerCase)
     if (mode == InternalOutputModes.Complete)
-      throw refused(
-        "a batch would have all rows, and not what has changed",
-        s"Write .outputMode(\"update\") and arrange a changelog: $changelog, where op= names a column that says \"update\"."
-      )
+      throw refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")
     if (mode == InternalOutputModes.Update && arrange.meta.input != InputKind.Changelog)
-      throw refused(
-        "a row does not say which one it replaces",
-        s"Write .outputMode(\"append\"), or arrange a changelog: $changelog."
-      )
+      throw refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE")
   }
 
   private def begun(arrange: Arrange, checkpoint: String): ArrangementMeta = {

@@ -87,11 +87,11 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
         """SELECT *, sj_arrange('{"path": "x", "keys": "id"}') FROM o""" -> "keys is a list",
         """SELECT *, sj_arrange('{"path": "x", "keys": ["id"]}') FROM o""" -> "keys is a list of lists of texts",
         """SELECT *, sj_impose_order('{"time": "t", "lag": "1s", "sort": "yes"}') FROM raw""" -> "sort is true or false",
-        """SELECT *, sj_delta_join('{"names": ["a", "b"], "how": "inner"}') FROM o""" -> "not a plain condition"
+        """SELECT *, sj_delta_join('{"names": ["a", "b"], "how": "inner"}') FROM o""" -> "more than a plain condition"
       )
     ) {
       val error = refused(query)._1
-      assert(Set("STREAMJOIN_CALL", "STREAMJOIN_DELTA")(error.getCondition), query)
+      assert(Set("STREAMJOIN_CALL", "STREAMJOIN_DELTA.OPERATOR")(error.getCondition), query)
       assert(error.getMessage.contains(words), s"$query: ${error.getMessage}")
     }
     assert(

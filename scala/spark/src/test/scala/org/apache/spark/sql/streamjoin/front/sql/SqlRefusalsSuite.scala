@@ -31,14 +31,14 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
         ("SELECT o.v FROM o, d WHERE o.id = d.id AND o.t < d.t", "UNBOUNDED", "WITHIN 10 MINUTES ON"),
         ("SELECT raw.t FROM raw JOIN d ON raw.id = d.id", "UNBOUNDED", mark),
         (s"SELECT raw.v FROM raw JOIN d ON raw.id = d.id AND $hourly", "NO_WATERMARK", mark),
-        ("SELECT raw.v FROM raw JOIN d WITHIN 1h ON raw.id = d.id", "EVENT_TIME", mark),
-        ("SELECT o.v FROM o JOIN raw FOR SYSTEM_TIME AS OF o.t ON o.id = raw.id", "EVENT_TIME", mark),
+        ("SELECT raw.v FROM raw JOIN d WITHIN 1h ON raw.id = d.id", "EVENT_TIME.NONE", mark),
+        ("SELECT o.v FROM o JOIN raw FOR SYSTEM_TIME AS OF o.t ON o.id = raw.id", "EVENT_TIME.NONE", mark),
         (
           "SELECT o.v FROM o JOIN VERSIONS(TABLE(raw), KEY(id), TIME(t)) FOR SYSTEM_TIME AS OF o.t p ON o.id = p.id",
           "TEMPORAL_TIME",
           mark
         ),
-        ("SELECT o.v FROM o JOIN d FOR SYSTEM_TIME AS OF o.id ON o.id = d.id", "COLUMN", "to_timestamp(id)")
+        ("SELECT o.v FROM o JOIN d FOR SYSTEM_TIME AS OF o.id ON o.id = d.id", "COLUMN.NOT_A_TIMESTAMP", "to_timestamp(id)")
       )
     ) {
       val message = said(s"STREAMJOIN_$condition")(spark.sql(text))
@@ -72,11 +72,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       words :+ "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING)": _*
     )
 
-  private val clause = "STREAMJOIN_CLAUSE"
-  private val stream = "STREAMJOIN_NOT_A_STREAM"
-  private val time = "STREAMJOIN_EVENT_TIME"
   private val order = "STREAMJOIN_TABLE_FUNCTION"
-  private val temporal = "STREAMJOIN_TEMPORAL"
 
   private val cases = Seq(
     within("WITHIN 5 parsecs", "WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
@@ -104,94 +100,94 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     over("RANGE 10 FOLLOWING", "no unit"),
     over("RANGE 0s PRECEDING", "no length"),
     over("RANGE 1 YEAR PRECEDING", "varies"),
-    Case("SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s", clause, "WITHIN 6s", "two WITHIN"),
-    Case("SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)", clause, "WITHIN 5s", "two WITHIN"),
+    Case("SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s", "STREAMJOIN_CLAUSE.TWICE", "WITHIN 6s", "two WITHIN"),
+    Case("SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)", "STREAMJOIN_CLAUSE.TWICE", "WITHIN 5s", "two WITHIN"),
     Case(
       "SELECT 1 FROM o JOIN d OVER (RANGE 5s FOLLOWING) OVER (RANGE 6s FOLLOWING) USING (id)",
-      clause,
+      "STREAMJOIN_CLAUSE.TWICE",
       "OVER (RANGE 6s FOLLOWING)",
       "two OVER"
     ),
-    Case("SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id", clause, "WITHIN 5s", "left input"),
-    Case("SELECT 1 FROM o WITHIN 5s", clause, "WITHIN 5s", "at an input of a join"),
-    Case("SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x", clause, "OVER (RANGE 5s PRECEDING)", "of a join"),
-    Case("SELECT 1 FROM o, LATERAL (SELECT o.id) WITHIN 5s", clause, "WITHIN 5s", "of a join"),
+    Case("SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id", "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT", "WITHIN 5s", "left input"),
+    Case("SELECT 1 FROM o WITHIN 5s", "STREAMJOIN_CLAUSE.NO_JOIN", "WITHIN 5s", "at an input of a join"),
+    Case("SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x", "STREAMJOIN_CLAUSE.NO_JOIN", "OVER (RANGE 5s PRECEDING)", "of a join"),
+    Case("SELECT 1 FROM o, LATERAL (SELECT o.id) WITHIN 5s", "STREAMJOIN_CLAUSE.NO_JOIN", "WITHIN 5s", "of a join"),
     Case(
       "SELECT 1 FROM batch b JOIN batch c WITHIN 5s ON b.id = c.id",
-      stream,
+      "STREAMJOIN_NOT_A_STREAM.BOUND",
       "WITHIN 5s",
       "left input is a batch"
     ),
     Case(
       "SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id",
-      stream,
+      "STREAMJOIN_NOT_A_STREAM.BOUND",
       "WITHIN 5s",
       "right input is a batch"
     ),
     Case(
       "SELECT 1 FROM o JOIN batch OVER (RANGE 5s FOLLOWING) c ON o.id = c.id",
-      stream,
+      "STREAMJOIN_NOT_A_STREAM.BOUND",
       "OVER (RANGE 5s FOLLOWING)",
       "OVER takes two streams"
     ),
     Case(
       "SELECT 1 FROM batch OVER (RANGE 5s PRECEDING) JOIN d ON batch.id = d.id",
-      stream,
+      "STREAMJOIN_NOT_A_STREAM.BOUND",
       "OVER (RANGE 5s PRECEDING)",
       "left input is a batch"
     ),
     Case(
       "SELECT 1 FROM raw OVER (RANGE 5s PRECEDING) JOIN d ON raw.id = d.id",
-      time,
+      "STREAMJOIN_EVENT_TIME.NONE",
       "OVER (RANGE 5s PRECEDING)",
       "left one has none",
       "WATERMARK"
     ),
     Case(
       "SELECT 1 FROM raw JOIN d WITHIN 5s ON raw.id = d.id",
-      time,
+      "STREAMJOIN_EVENT_TIME.NONE",
       "WITHIN 5s",
       "left one has none",
       "WATERMARK"
     ),
     Case(
       "SELECT 1 FROM o JOIN d WITHIN 5s USING (id) JOIN r WITHIN 5s ON o.id = r.id",
-      time,
+      "STREAMJOIN_EVENT_TIME.SEVERAL",
       "WITHIN 5s",
       "left one has 2: o.t, d.t",
       "ON"
     ),
     Case(
       "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.u ON o.id = d.id",
-      clause,
+      "STREAMJOIN_CLAUSE.UNKNOWN_COLUMN",
       "FOR SYSTEM_TIME AS OF o.u",
       "no column o.u"
     ),
     Case(
       "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.v > d.v",
-      temporal,
+      "STREAMJOIN_TEMPORAL.NO_KEY",
       "FOR SYSTEM_TIME AS OF o.t",
       "key"
     ),
     Case(
       "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.id = d.id AND d.v = 2",
-      temporal,
+      "STREAMJOIN_TEMPORAL.CONSTANT",
       "FOR SYSTEM_TIME AS OF o.t",
       "VERSIONS(TABLE(...), KEY(id, v), TIME(t)) FOR SYSTEM_TIME AS OF",
       "VERSIONS(TABLE(...), KEY(id), TIME(t))"
     ),
     Case(
       "SELECT 1 FROM o JOIN (SELECT t, v FROM VERSIONS(TABLE(d), KEY(id), TIME(t))) FOR SYSTEM_TIME AS OF o.t x ON o.v = x.v",
-      clause,
+      "STREAMJOIN_CLAUSE.VERSIONS_COLUMN",
       "FOR SYSTEM_TIME AS OF o.t",
       "id is declared"
     ),
     Case(
       "SELECT 1 FROM o JOIN VERSIONS(TABLE(d), KEY(id, v)) FOR SYSTEM_TIME AS OF o.t x ON o.id = x.id",
-      temporal,
+      "STREAMJOIN_TEMPORAL.KEY_NOT_TIED",
       "FOR SYSTEM_TIME AS OF o.t",
       "no equality for v",
-      "in ON"
+      "ON ... = v"
     ),
     Case(
       "SELECT * FROM VERSIONS(TABLE(raw), KEY(id))",
@@ -227,45 +223,51 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     ),
     Case(
       "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
-      temporal,
+      "STREAMJOIN_TEMPORAL.JOIN_TYPE",
       "FOR SYSTEM_TIME AS OF o.t",
       "FULL OUTER join"
     ),
     Case(
       "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t WITHIN 5s ON o.id = d.id",
-      clause,
+      "STREAMJOIN_CLAUSE.MATCHES_ALREADY",
       "WITHIN 5s",
       "which rows match"
     ),
     Case(
       "SELECT 1 FROM o FOR SYSTEM_TIME AS OF d.t JOIN d ON o.id = d.id",
-      clause,
+      "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT",
       "FOR SYSTEM_TIME AS OF d.t",
       "left input"
     ),
     Case(
       "SELECT 1 FROM o JOIN batch AS b FOR SYSTEM_TIME AS OF o.t ON o.id = b.id",
-      stream,
+      "STREAMJOIN_NOT_A_STREAM.VERSIONS",
       "FOR SYSTEM_TIME AS OF o.t",
-      "leave the clause out"
+      "leave FOR SYSTEM_TIME AS OF out"
     ),
     Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) ON o.id = d.id",
-      temporal,
+      "STREAMJOIN_TEMPORAL.NO_TOLERANCE",
       "MATCH_CONDITION (o.t <= d.t)",
       "WITHIN 10 MINUTES"
     ),
     Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) WITHIN BETWEEN -10m AND 0s ON o.id = d.id",
-      clause,
+      "STREAMJOIN_CLAUSE.ASOF_LIMITS",
       "WITHIN BETWEEN -10m AND 0s",
       "WITHIN 10m"
     ),
     Case(
       "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.u) ON o.id = d.id",
-      clause,
+      "STREAMJOIN_CLAUSE.UNKNOWN_COLUMN",
       "MATCH_CONDITION (o.t >= d.u)",
       "no column d.u"
+    ),
+    Case(
+      "SELECT 1 FROM (SELECT struct(t) AS s, id FROM o) a ASOF JOIN d MATCH_CONDITION (a.s.t >= d.t) ON a.id = d.id",
+      "STREAMJOIN_CLAUSE.FIELD",
+      "MATCH_CONDITION (a.s.t >= d.t)",
+      "a.s.t is a field"
     ),
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
@@ -322,7 +324,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', '10 seconds')", order, "'10 seconds'", "no interval"),
     Case("SELECT * FROM sj_bounds('o')", order, "'o'", "takes a table"),
     Case("SELECT * FROM sj_bounds()", order, "sj_bounds()", "one query"),
-    Case("SELECT * FROM sj_bounds(TABLE(batch))", stream, "sj_bounds(TABLE(batch))", "a batch"),
+    Case("SELECT * FROM sj_bounds(TABLE(batch))", "STREAMJOIN_NOT_A_STREAM.BOUNDS", "sj_bounds(TABLE(batch))", "a batch"),
     Case("SELECT * FROM sj_late_rows()", order, "sj_late_rows()", "the name of a query"),
     Case("SELECT * FROM sj_late_rows(7)", order, "7", "and not 7"),
     Case("SELECT * FROM sj_late_rows('nobody')", order, "'nobody'", "none runs")
@@ -337,6 +339,47 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     refusal.words.foreach(word => assert(message.contains(word)))
     assert(at == refusal.at, message)
     assert(message.contains("== SQL (line 1, position "), message)
+  }
+
+  private val instead = {
+    val within = "SELECT o.v FROM o JOIN d WITHIN 5s ON o.id = d.id"
+    val asOf = "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.id = d.id"
+    def versions(key: String, on: String) =
+      s"SELECT 1 FROM o JOIN VERSIONS(TABLE(d), KEY($key), TIME(t)) FOR SYSTEM_TIME AS OF o.t x ON $on"
+    Map(
+      duration -> within,
+      "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT" -> within,
+      "STREAMJOIN_CLAUSE.ASOF_LIMITS" ->
+        "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) WITHIN 10m ON o.id = d.id",
+      "STREAMJOIN_CLAUSE.FIELD" ->
+        "SELECT 1 FROM (SELECT t AS u, id FROM o) a ASOF JOIN d MATCH_CONDITION (a.u >= d.t) ON a.id = d.id",
+      "STREAMJOIN_CLAUSE.MATCHES_ALREADY" -> asOf,
+      "STREAMJOIN_CLAUSE.NO_JOIN" -> within,
+      "STREAMJOIN_CLAUSE.TWICE" -> within,
+      "STREAMJOIN_CLAUSE.UNKNOWN_COLUMN" -> asOf,
+      "STREAMJOIN_CLAUSE.VERSIONS_COLUMN" -> versions("id", "o.id = x.id"),
+      "STREAMJOIN_EVENT_TIME.NONE" ->
+        "SELECT 1 FROM raw WATERMARK t DELAY OF INTERVAL 10 SECONDS AS r JOIN d WITHIN 5s ON r.id = d.id",
+      "STREAMJOIN_EVENT_TIME.SEVERAL" ->
+        "SELECT 1 FROM (SELECT o.id, o.t FROM o JOIN d WITHIN 5s ON o.id = d.id) x JOIN r WITHIN 5s ON x.id = r.id",
+      "STREAMJOIN_NOT_A_STREAM.BOUND" -> "SELECT 1 FROM o JOIN batch c ON o.id = c.id AND c.t >= o.t",
+      "STREAMJOIN_NOT_A_STREAM.BOUNDS" -> s"SELECT * FROM sj_bounds(TABLE($within))",
+      "STREAMJOIN_NOT_A_STREAM.VERSIONS" -> "SELECT 1 FROM o JOIN batch b ON o.id = b.id",
+      "STREAMJOIN_TABLE_FUNCTION" ->
+        "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t), INTERVAL 1 SECOND)",
+      "STREAMJOIN_TEMPORAL.CONSTANT" -> versions("id", "o.id = x.id AND x.v = 2"),
+      "STREAMJOIN_TEMPORAL.JOIN_TYPE" -> asOf.replace("JOIN", "LEFT JOIN"),
+      "STREAMJOIN_TEMPORAL.KEY_NOT_TIED" -> versions("id, v", "o.id = x.id AND o.v = x.v"),
+      "STREAMJOIN_TEMPORAL.NO_KEY" -> s"$asOf AND o.v > d.v",
+      "STREAMJOIN_TEMPORAL.NO_TOLERANCE" ->
+        "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) WITHIN 10 MINUTES ON o.id = d.id"
+    )
+  }
+
+  test("for each error there is a query to write instead") {
+    views
+    assert(instead.keySet == cases.map(_.condition).toSet)
+    instead.values.foreach(spark.sql(_): Unit)
   }
 
   test("an error points at its place in a text of several lines, with parameters before it") {

@@ -41,7 +41,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
     spark.sql("CREATE TABLE IF NOT EXISTS default.y (id STRING, t TIMESTAMP) USING parquet")
     try {
       val error = intercept[AnalysisException](spark.sql(s"CREATE VIEW kept AS $query"))
-      assert(error.getCondition == "STREAMJOIN_NOT_A_STREAM")
+      assert(error.getCondition == "STREAMJOIN_NOT_A_STREAM.BOUND")
       val plan = spark.sessionState.sqlParser.parsePlan(s"CREATE VIEW kept AS $query")
       assert(plan.toString.contains("or so */ 5s"), plan)
     } finally Seq("x", "y").foreach(name => spark.sql(s"DROP TABLE default.$name"))

@@ -56,7 +56,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
   test("invalid arguments of sj_bounds and sj_late_rows are refused") {
     for (
       (query, condition) <- Seq(
-        "SELECT * FROM sj_bounds(TABLE(SELECT 1))" -> "STREAMJOIN_NOT_A_STREAM",
+        "SELECT * FROM sj_bounds(TABLE(SELECT 1))" -> "STREAMJOIN_NOT_A_STREAM.BOUNDS",
         "SELECT * FROM sj_bounds(TABLE(SELECT o.id FROM o JOIN d ON o.id = d.id))" -> "STREAMJOIN_UNBOUNDED",
         "SELECT * FROM sj_bounds('o')" -> "STREAMJOIN_TABLE_FUNCTION",
         "SELECT * FROM sj_bounds()" -> "STREAMJOIN_TABLE_FUNCTION",

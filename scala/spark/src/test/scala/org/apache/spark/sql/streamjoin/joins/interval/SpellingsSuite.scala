@@ -432,7 +432,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
       assert(
         intercept[AnalysisException](
           orders.join(deliveries, expr(s"o.id = d.id AND $condition"))
-        ).getCondition == "STREAMJOIN_INPUT"
+        ).getCondition == "STREAMJOIN_INPUT.WINDOWS"
       )
   }
 

@@ -132,7 +132,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
         assert(explained(left(rematch = false)).contains("LookUp"))
         assert(explained(left(rematch = true)).contains("StreamTableJoin"))
         val semi = orders.join(cached(rematch = false), expr("id = customer_id"), "left_semi")
-        refused("STREAMJOIN_TABLE")(semi.writeStream.format("noop").start().stop())
+        refused("STREAMJOIN_TABLE.JOIN_TYPE")(semi.writeStream.format("noop").start().stop())
       } finally spark.catalog.clearCache()
     }
   }

@@ -353,32 +353,32 @@ class RematchSuite extends AnyFunSuite with TableTest {
       def start(joined: DataFrame => DataFrame): Any = during(new Stream(joined))(())
       def late = table(people.root, rematch)
       val on = expr("id = customer_id")
-      assert(refused("STREAMJOIN_TABLE")(start(timed(_).join(late, on))).contains("Write a left join"))
-      assert(refused("STREAMJOIN_TABLE")(start(_.join(late, on, "left_outer"))).contains("withWatermark"))
+      assert(refused("STREAMJOIN_TABLE.REMATCH_JOIN_TYPE")(start(timed(_).join(late, on))).contains("Write a left join"))
+      assert(refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(start(_.join(late, on, "left_outer"))).contains("withWatermark"))
       assert(
-        refused("STREAMJOIN_TABLE")(
+        refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(
           start(orders => timed(orders).withColumn("then", col("at")).join(late, on, "left_outer"))
         ).contains("select one column")
       )
       val now = expr("id = customer_id + second(current_timestamp())")
       assert(
-        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, now, "left_outer"))).contains("every batch")
+        refused("STREAMJOIN_TABLE.REMATCH_KEY")(start(timed(_).join(late, now, "left_outer"))).contains("every batch")
       )
       refused("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
       val least = expr("id = customer_id AND name > (SELECT min(id) FROM range(3))")
       assert(
-        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, least, "left_outer"))).contains("subquery")
+        refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(start(timed(_).join(late, least, "left_outer"))).contains("subquery")
       )
       for (filter <- Seq("name > (SELECT min(id) FROM range(3))", "id IN (SELECT id FROM range(3))")) {
         def filtered = start(timed(_).join(late.where(filter), on, "left_outer"))
-        assert(refused("STREAMJOIN_TABLE")(filtered).contains("below the table"), filter)
+        assert(refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(filtered).contains("below the table"), filter)
       }
       for (duration <- Seq("soon", "-1 second", "1 month"))
         refused("STREAMJOIN_DURATION")(
           start(timed(_).join(table(people.root, Map("rematch" -> duration)), on, "left_outer"))
         )
       withConf("spark.streamjoin.enabled" -> "false") {
-        refused("STREAMJOIN_TABLE")(start(timed(_).join(late, on, "left_outer")))
+        refused("STREAMJOIN_TABLE.REMATCH_DISABLED")(start(timed(_).join(late, on, "left_outer")))
       }
     }
   }

@@ -31,7 +31,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
         assert(query.all == Seq("1 John Computer"))
         assert(sql.all == Seq("2 Frank 2 2 Mouse"), "columns come in the order of the query")
       }
-      assert(refused("STREAMJOIN_TABLE")(during(written)(())).contains("Write the stream first"))
+      assert(refused("STREAMJOIN_TABLE.ON_THE_LEFT")(during(written)(())).contains("Write the stream first"))
     }
   }
 
@@ -47,7 +47,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
           .where("id > (SELECT max(id) FROM edge_numbers)")
         timed.join(some, expr("id = customer_id"), "left_outer")
       })
-      assert(refused("STREAMJOIN_TABLE")(during(query)(())).contains("subquery"))
+      assert(refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(during(query)(())).contains("subquery"))
       // Without `rematch=` it is an ordinary filter.
       val plain = new Stream({ orders =>
         val some = table(people.root).where("id > (SELECT max(id) FROM edge_numbers)")
@@ -64,7 +64,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
       val towns = maintainer("id INT, town STRING", Seq(Seq("id")), root = s"$folder/towns")
       during(people, towns) {
         loaded(people)
-        val error = refused("STREAMJOIN_DELTA") {
+        val error = refused("STREAMJOIN_DELTA.FRAMES") {
           spark.readStream.table("people").join(spark.readStream.table("towns"), "id")
         }
         assert(error.contains("sj.delta_join"))

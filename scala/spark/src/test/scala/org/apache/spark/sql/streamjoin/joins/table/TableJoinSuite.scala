@@ -259,7 +259,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
           spark.sql("SELECT name FROM people ORDER BY id").collect().map(_.getString(0)).toSeq ==
             Seq("John", "Frank")
         )
-        refused("STREAMJOIN_TABLE")(
+        refused("STREAMJOIN_TABLE.AS_OF_CLOCK")(
           spark.sql("SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'")
         )
         spark.range(3).createOrReplaceTempView("people")
@@ -342,7 +342,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
           assert(outer.all == Seq("Frank Mouse", "John Computer"))
         }
         def start(text: String): Any = during(query("order_id", text))(())
-        refused("STREAMJOIN_TABLE")(start(s"SELECT * $from CROSS JOIN people"))
+        refused("STREAMJOIN_TABLE.JOIN_TYPE")(start(s"SELECT * $from CROSS JOIN people"))
         refused("STREAMJOIN_TABLE_KEY")(
           start("SELECT * FROM (SELECT customer_id, item FROM orders_of_sql) AS o JOIN people")
         )
@@ -485,18 +485,18 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     during(people) {
       def join(how: String, condition: String = "customer_id = id"): Any =
         start(_.join(table(people.root), expr(condition), how))
-      assert(refused("STREAMJOIN_TABLE")(join("right_outer")).contains("stream LEFT JOIN table"))
-      assert(refused("STREAMJOIN_TABLE")(join("full_outer")).contains("stream LEFT JOIN table"))
-      assert(refused("STREAMJOIN_TABLE")(join("left_semi")).contains("WHERE table.key IS NULL"))
+      assert(refused("STREAMJOIN_TABLE.ALL_ROWS")(join("right_outer")).contains("stream LEFT JOIN table"))
+      assert(refused("STREAMJOIN_TABLE.JOIN_TYPE")(join("full_outer")).contains("stream LEFT JOIN table"))
+      assert(refused("STREAMJOIN_TABLE.JOIN_TYPE")(join("left_semi")).contains("WHERE table.key IS NULL"))
       def first = start(orders => table(people.root).join(orders, expr("customer_id = id")))
-      assert(refused("STREAMJOIN_TABLE")(first).contains("Write the stream first"))
-      refused("STREAMJOIN_TABLE")(
+      assert(refused("STREAMJOIN_TABLE.ON_THE_LEFT")(first).contains("Write the stream first"))
+      refused("STREAMJOIN_TABLE.ALL_ROWS")(
         start(orders => table(people.root).join(orders, expr("customer_id = id"), "left_outer"))
       )
       assert(refused("STREAMJOIN_TABLE_KEY")(join("inner", "item = name")).contains("[id]"))
       val towns =
         (orders: DataFrame) => orders.join(table(people.root).groupBy("town").count(), expr("item = town"))
-      assert(refused("STREAMJOIN_TABLE")(start(towns)).contains("Aggregate"))
+      assert(refused("STREAMJOIN_TABLE.OPERATOR")(start(towns)).contains("Aggregate"))
       val wrong = Map("asOf" -> "newest")
       assert(refused("STREAMJOIN_OPTION")(table(people.root, wrong)).contains("current or previous"))
       refused("STREAMJOIN_OPTION")(table(people.root, Map("atLeast" -> "now")))

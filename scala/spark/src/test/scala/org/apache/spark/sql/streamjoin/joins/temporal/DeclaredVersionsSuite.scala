@@ -143,7 +143,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
       rows(text.replace("KEY(code)", "KEY(after.code)").replace("= p.code", "= p.after.code"))()
     }
     assert(
-      ofField.getCondition == "STREAMJOIN_COLUMN" && ofField.getMessage.contains(
+      ofField.getCondition == "STREAMJOIN_COLUMN.KEY_OF_ENVELOPE" && ofField.getMessage.contains(
         "Name it as the table does: code."
       )
     )
@@ -186,7 +186,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
       val error = intercept[org.apache.spark.sql.AnalysisException](
         spark.sql(query(condition, extended), arguments)
       )
-      assert(error.getCondition == "STREAMJOIN_TEMPORAL", condition)
+      assert(error.getCondition == "STREAMJOIN_TEMPORAL.CONSTANT", condition)
       error.getMessage.replace("REGION", "region")
     }
     for (
@@ -293,7 +293,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
         s"SELECT 1 FROM s JOIN (SELECT code, t FROM $changes) FOR SYSTEM_TIME AS OF s.t p ON s.code = p.code"
       )
     }
-    assert(missing.getCondition == "STREAMJOIN_CLAUSE")
+    assert(missing.getCondition == "STREAMJOIN_CLAUSE.VERSIONS_COLUMN")
     assert(missing.getMessage.contains("region is declared"))
   }
 }

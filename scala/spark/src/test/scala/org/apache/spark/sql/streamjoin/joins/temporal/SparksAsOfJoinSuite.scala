@@ -95,12 +95,12 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
   test("_joinAsOf refuses what sj.asof_join refuses, by the same name") {
     val streams = newStreams()
     def made(options: Options) = of(options)(streams)
-    refused("STREAMJOIN_TEMPORAL", "would wait for ever")(made(Options("forward")))
-    refused("STREAMJOIN_TEMPORAL", "would wait for ever")(made(Options("nearest")))
-    refused("STREAMJOIN_TEMPORAL", "is neither an equality") {
+    refused("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "would wait forever")(made(Options("forward")))
+    refused("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "would wait forever")(made(Options("nearest")))
+    refused("STREAMJOIN_TEMPORAL.MIXED_CONDITION", "is neither an equality") {
       made(Options(on = Some("o.id = d.id AND o.v < d.v")))
     }
-    refused("STREAMJOIN_TEMPORAL", "does not compare the event times") {
+    refused("STREAMJOIN_TEMPORAL.TIMES", "does not compare the event times") {
       made(Options(rightTime = expr("d.t + INTERVAL 1 HOUR")))
     }
     refused("STREAMJOIN_DURATION", "tolerance")(made(Options(tolerance = Some("INTERVAL 1 MONTH"))))

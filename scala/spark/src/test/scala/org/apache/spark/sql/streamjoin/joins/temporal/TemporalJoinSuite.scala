@@ -279,9 +279,11 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         val last = log.maxBy(math.abs)
         assert(job.seen.flatMap(_.rows).toSeq == Seq(s"0 ${if (last < 0) "-" else last}"))
       }
-    for (order <- Seq("odd", "nothing")) {
+    for (
+      (order, condition) <- Seq("odd" -> "STREAMJOIN_COLUMN.ORDER_TYPE", "nothing" -> "STREAMJOIN_COLUMN.UNKNOWN")
+    ) {
       val error = intercept[AnalysisException](placed(order)(newStreams()))
-      assert(error.getCondition == "STREAMJOIN_COLUMN")
+      assert(error.getCondition == condition)
       assert(error.getMessage.contains(order))
     }
   }

@@ -26,17 +26,17 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
 
   test("a key outside the equality is refused") {
     for (on <- Seq("o.v = d.v", "o.id <> d.id", "o.id = concat(d.id, 'x')", "d.id = 'a'"))
-      building("STREAMJOIN_TEMPORAL", "has no equality for id", "on= with <column of the stream> = id") {
+      building("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "has no equality for id", "on=\"... = id\"") {
         temporal(on = on)
       }
-    building("STREAMJOIN_TEMPORAL", "no key", "key=") { streams =>
+    building("STREAMJOIN_TEMPORAL.NO_KEY", "no key", "key=") { streams =>
       val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
       Frames.temporal(joined, Nil, "t", None, "t")
     }
   }
 
   test("a key is refused if its comparison makes different keys equal") {
-    building("STREAMJOIN_TEMPORAL", "has no equality for id") { streams =>
+    building("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "has no equality for id") { streams =>
       val facts = streams.marked("o").selectExpr("CAST(v AS DOUBLE) AS id", "t")
       temporalOf(facts, streams.marked("d").selectExpr("CAST(v AS LONG) AS id", "t"))
     }
@@ -48,20 +48,20 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("a condition that cannot run in a task is refused") {
-    building("STREAMJOIN_TEMPORAL", "a random value, a subquery or a Python function") {
+    building("STREAMJOIN_TEMPORAL.NOT_REPEATABLE", "a random value, a subquery or a Python function") {
       temporal(on = "o.id = d.id AND o.v IN (SELECT id FROM range(3))")
     }
   }
 
   test("join types other than inner and left are refused") {
     for (how <- Seq("right_outer", "full_outer", "left_semi", "left_anti"))
-      building("STREAMJOIN_TEMPORAL", "temporal join", "how=\"left\"")(temporal(how))
+      building("STREAMJOIN_TEMPORAL.JOIN_TYPE", "temporal join", "how=\"left\"")(temporal(how))
     for (how <- Seq("right_outer", "full_outer"))
-      building("STREAMJOIN_TEMPORAL", "as-of join", "how=\"left\"")(asof(how))
+      building("STREAMJOIN_TEMPORAL.JOIN_TYPE", "as-of join", "how=\"left\"")(asof(how))
   }
 
   test("missing columns and columns of the wrong type are refused") {
-    building("STREAMJOIN_COLUMN", "nope", "id, t, v") { streams =>
+    building("STREAMJOIN_COLUMN.UNKNOWN", "nope", "id, t, v") { streams =>
       Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
         Seq("nope"),
@@ -70,7 +70,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
         "t"
       )
     }
-    building("STREAMJOIN_COLUMN", "op is a column of text") { streams =>
+    building("STREAMJOIN_COLUMN.OPERATION_TYPE", "op is a column of text") { streams =>
       Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
         Seq("id"),
@@ -79,7 +79,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
         "t"
       )
     }
-    building("STREAMJOIN_COLUMN", "an event time is a TIMESTAMP") { streams =>
+    building("STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "an event time is a TIMESTAMP") { streams =>
       Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
         Seq("id"),
@@ -97,10 +97,10 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("an as-of join that could wait forever, or compares no event times, is refused") {
-    building("STREAMJOIN_TEMPORAL", "wait for ever", "tolerance=\"10 minutes\"")(
+    building("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "wait forever", "tolerance=\"10 minutes\"")(
       asof(condition = "o.t <= d.t")
     )
-    building("STREAMJOIN_TEMPORAL", "wait for ever")(asof(condition = "d.t > o.t"))
+    building("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "wait forever")(asof(condition = "d.t > o.t"))
     for (
       condition <- Seq(
         "o.t = d.t",
@@ -110,13 +110,13 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
         "o.t > d.t OR o.v = 1"
       )
     )
-      building("STREAMJOIN_TEMPORAL", "does not compare the event times", "match=\"l.t >= r.t\"") {
+      building("STREAMJOIN_TEMPORAL.TIMES", "does not compare the event times", "match=\"l.t >= r.t\"") {
         asof(condition = condition)
       }
-    building("STREAMJOIN_TEMPORAL", "is neither an equality", "joined.where")(
+    building("STREAMJOIN_TEMPORAL.MIXED_CONDITION", "is neither an equality", "joined.where")(
       asof(on = "o.id = d.id AND o.v < d.v")
     )
-    building("STREAMJOIN_TEMPORAL", "sideways", "\"nearest\"") { streams =>
+    building("STREAMJOIN_TEMPORAL.DIRECTION", "sideways", "\"nearest\"") { streams =>
       val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
       Frames.closest(joined, "t", "t", "sideways", allowsExact = true, None)
     }
@@ -124,12 +124,12 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
 
   test("a batch on either side is refused") {
     val batch = spark.range(1).selectExpr("'a' AS id", "TIMESTAMP'2024-06-01' AS t", "1 AS v")
-    building("STREAMJOIN_NOT_A_STREAM", "the right input is a batch")(s => temporalOf(s.marked("o"), batch))
-    building("STREAMJOIN_NOT_A_STREAM", "the left input is a batch")(s => temporalOf(batch, s.marked("d")))
+    building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the right input is a batch")(s => temporalOf(s.marked("o"), batch))
+    building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the left input is a batch")(s => temporalOf(batch, s.marked("d")))
   }
 
   test("a stream whose rows can be retracted is refused") {
-    building("STREAMJOIN_TEMPORAL", "_change_type", "cannot be taken back") { streams =>
+    building("STREAMJOIN_TEMPORAL.TAKES_BACK", "_change_type", "cannot be taken back") { streams =>
       temporalOf(streams.marked("o").withColumn("_change_type", lit(1)), streams.marked("d"))
     }
   }
@@ -187,7 +187,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
         )
         .select("o.v")
     }
-    assert(error.getCondition == "STREAMJOIN_TEMPORAL", error.getMessage)
+    assert(error.getCondition == "STREAMJOIN_TEMPORAL.KEY_TYPE", error.getMessage)
   }
 
   test("update and complete mode are refused, and every temporal join if streamjoin is switched off") {

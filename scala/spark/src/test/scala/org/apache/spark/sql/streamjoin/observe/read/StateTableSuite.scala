@@ -9,6 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.checkpoint.{OperatorLog, OutlineLog}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
 import org.apache.spark.sql.types.TimestampType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
@@ -162,7 +163,7 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
 
   test("what cannot be read is refused with what to write") {
     val empty = newFolder()
-    assert(refused(empty).startsWith("STREAMJOIN_NO_STATE"))
+    assert(refused(empty).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
     assert(files(empty) == Seq(empty))
     val job = this.job(hourly())
     job.runOnce(o("a", "10:00", 1))
@@ -171,14 +172,14 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
     assert(refused(job.checkpoint, "operator" -> "1", "side" -> "up").contains("left or right"))
     assert(refused(job.checkpoint, "operator" -> "1", "batch" -> "99").contains("a batch from 0 to"))
     assert(refused(job.checkpoint, "side" -> "left").contains("operator"))
-    Files
-      .walk(Path.of(job.checkpoint, "stream-join-outlines"))
-      .iterator
-      .asScala
-      .toSeq
-      .reverse
-      .foreach(Files.delete)
-    assert(refused(job.checkpoint).contains("Start the query once more"))
+    def moved(from: String, to: String) =
+      Files.move(Path.of(job.checkpoint, from), Path.of(job.checkpoint, to)): Unit
+    moved(OutlineLog.Directory, "outlines")
+    assert(refused(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NOT_DESCRIBED"))
+    moved(OperatorLog.Directory, "operators")
+    assert(refused(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
+    moved("outlines", OutlineLog.Directory)
+    assert(refused(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NO_PARTITIONS"))
     val unnamed = intercept[AnalysisException](
       spark.read.format("streamjoin").option("query", "nobody").load()
     )
