@@ -52,7 +52,7 @@ SECTIONS = {
         "../benchmarks/README",
         "../SECURITY",
     ],
-    "Reference": ["reference", "api", "scala", "../CHANGELOG"],
+    "Reference": ["reference", "errors", "api", "scala", "../CHANGELOG"],
     "Changing it": ["../CONTRIBUTING", "first-contribution", "architecture", "../CODE_OF_CONDUCT"],
 }
 

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
 
 # Some tests use what the build has in Python.
-sys.path[:0] = [str(ROOT / "project" / folder) for folder in ("lint", "locks", "release")]
+sys.path[:0] = [str(ROOT / "docs"), *(str(ROOT / "project" / folder) for folder in ("lint", "locks", "release"))]
 from spark_lines import spark_lines  # noqa: E402
 
 # The lines of Spark, and the one that the tests run on.

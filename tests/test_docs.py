@@ -1,18 +1,13 @@
-"""The tables of `docs/reference.md` list exactly the settings and errors that the code has."""
+"""The tables of `docs/reference.md` list exactly the settings that the code has."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from conftest import ROOT
 
-import streamjoin as sj
-
 SOURCES = [ROOT / "scala" / "spark" / "src" / "main", ROOT / "python" / "src"]
-CONDITIONS = ROOT / "python" / "src" / "streamjoin" / "error-conditions.json"
 SETTING = re.compile(r"\bspark\.streamjoin(?:\.[A-Za-z][A-Za-z0-9]*)+")
 FIRST_CELL = re.compile(r"^\|\s*`([^`]+)`\s*\|", re.MULTILINE)
 
@@ -81,38 +76,3 @@ def test_every_setting_is_in_the_table_and_the_other_way_round() -> None:
     found = {name for file in source_files() for name in SETTING.findall(file.read_text(encoding="utf-8"))}
     assert found, "the pattern finds settings"
     assert documented(SETTING.pattern) == found
-
-
-def test_every_error_is_in_the_table_and_the_other_way_round() -> None:
-    found = set[str]()
-    for name, condition in json.loads(CONDITIONS.read_text(encoding="utf-8")).items():
-        found |= {name} | {f"{name}.{sub}" for sub in condition.get("subClass", {})}
-    assert documented(r"STREAMJOIN_[A-Z_.]+") == found
-
-
-def test_every_error_that_python_raises_is_in_its_list() -> None:
-    raised = {
-        name
-        for file in (ROOT / "python" / "src").rglob("*.py")
-        for name in re.findall(r'"(STREAMJOIN_[A-Z_]+)"', file.read_text(encoding="utf-8"))
-    }
-    assert raised == set(get_args(sj.Condition))
-
-
-def test_every_error_has_a_message_and_the_other_way_round() -> None:
-    raised = {
-        name
-        for folder, suffix in (
-            (ROOT / "scala" / "spark" / "src" / "main", "*.scala"),
-            (ROOT / "python" / "src", "*.py"),
-        )
-        for file in folder.rglob(suffix)
-        for name in re.findall(r'"(STREAMJOIN_[A-Z_]+)"', file.read_text(encoding="utf-8"))
-    }
-    assert raised == set(json.loads(CONDITIONS.read_text(encoding="utf-8")))
-
-
-def test_every_error_says_what_to_do_and_has_a_state() -> None:
-    for name, condition in json.loads(CONDITIONS.read_text(encoding="utf-8")).items():
-        assert re.fullmatch(r"[0-9A-Z]{5}", condition["sqlState"]), name
-        assert len(condition["message"]) >= 2, f"{name}: what was found, and what to write instead"
