@@ -377,10 +377,12 @@ def test_what_cannot_be_read(shop: Shop) -> None:
     changes = shop.spark.readStream.format("streamjoin").schema(other).load("orders")
     rejected("STREAMJOIN_OPTION", lambda: shop.run(changes, "other", lambda batch, _: None), "schema")
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.changes(max_rows_per_trigger=0), "max_rows_per_trigger")
-    rejected("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
+    rejected("STREAMJOIN_TABLE_FUNCTION.ARGUMENT", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
     shop.spark.conf.unset("spark.streamjoin.arrangements")
     rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", lambda: sj.arrangement("orders"))
-    rejected("STREAMJOIN_TABLE_FUNCTION", lambda: shop.spark.sql("SELECT * FROM sj_arrangements()"), "is not set")
+    rejected(
+        "STREAMJOIN_TABLE_FUNCTION.NO_FOLDER", lambda: shop.spark.sql("SELECT * FROM sj_arrangements()"), "is not set"
+    )
     assert sj.arrangement(orders.path).rows == 1
 
 

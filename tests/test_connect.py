@@ -103,15 +103,15 @@ def test_a_checkpoint_goes_on_in_another_kind_of_session(server: str, tmp_path: 
 TWO_USERS = """
 ann asks for payments: found, of ann
 ann asks for its id: found, of ann
-bob asks for payments: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
-bob asks for its id: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+bob asks for payments: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY
+bob asks for its id: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY
 bob asks for his stopped payments: found, of bob
-ann asks for his id: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+ann asks for his id: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY
 ann asks for payments: found, of ann
 sj.late_rows: of ann and of bob
 sj.state: of ann and of bob
-bob asks for ann's id, now stopped: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
-ann again asks for payments: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION
+bob asks for ann's id, now stopped: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY
+ann again asks for payments: STREAMJOIN_OPTION, STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY
 ann's session by another client asks for payments: found, of ann
 foreachBatch finds its query: 3
 bob shares all: CANNOT_MODIFY_STATIC_CONFIG

@@ -98,7 +98,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
 
   private def findsNothing(by: ClassicSession, idOrName: String): Unit =
     asked(by, idOrName).foreach { case (what, ask) =>
-      val condition = if (what == "state") "STREAMJOIN_OPTION" else "STREAMJOIN_TABLE_FUNCTION"
+      val condition = if (what == "state") "STREAMJOIN_OPTION" else "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY"
       val said = refused(condition)(fail(s"$what: ${ask()}"))
       assert(said.contains(Share), said)
     }
@@ -120,7 +120,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     def each(check: String => Unit) = Seq("payments", query.id.toString).foreach(check)
     each(findsAll(a, _, "4111"))
     each(findsNothing(b, _))
-    val said = refused("STREAMJOIN_TABLE_FUNCTION")(b.sql("SELECT * FROM sj_late_rows('payments')"))
+    val said = refused("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(b.sql("SELECT * FROM sj_late_rows('payments')"))
     assert(said.contains("none runs") && !said.contains(query.id.toString), said)
     query.stop()
     each(findsAll(a, _, "4111"))

@@ -55,8 +55,8 @@ final private[streamjoin] class CallArguments private (
   def at: Origin = places("")
 
   /** The error for a call of a table function, which points at one of its arguments. */
-  def rejected(problem: String, argument: String = ""): AnalysisException =
-    CallArguments.rejected(function, problem, at(argument))
+  def rejected(condition: String, argument: String, parameters: (String, String)*): AnalysisException =
+    CallArguments.rejected(function, condition, at(argument), parameters: _*)
 
   override def toString: String = written
 }
@@ -68,31 +68,42 @@ private[streamjoin] object CallArguments {
    * null are the same.
    */
   def ofJson(function: Call, json: String): CallArguments = {
-    def wrong(problem: String) = wrongCall(function, problem)
     val parsed =
       try new ObjectMapper().readTree(json)
       catch { case NonFatal(_) => null }
     val passed = parsed match {
       case arguments: ObjectNode =>
         arguments.properties.asScala.map(each => each.getKey -> each.getValue).toMap
-      case _ => throw wrong(s"its first argument is a JSON object as text, and not $json")
+      case _ => throw wrongCall(function, "STREAMJOIN_CALL.NOT_JSON", "found" -> json)
     }
     val known = function.arguments.map(_.name)
     passed.keys.find(!known.contains(_)).foreach { unknown =>
-      throw wrong(
-        s"there is no argument $unknown; " +
-          (if (known.isEmpty) "it has none" else s"it has ${known.sorted.mkString(", ")}") +
-          ". A Python package of a newer version than the jar may send it"
+      throw wrongCall(
+        function,
+        "STREAMJOIN_CALL.UNKNOWN_ARGUMENT",
+        "argument" -> unknown,
+        "known" -> StreamJoinErrors.listed(known.sorted)
       )
     }
     val values = passed.filterNot(_._2.isNull).map { case (name, value) =>
       val argument = function.arguments.find(_.name == name).get
       name -> FunctionTable.value(argument.kind, value).getOrElse {
-        throw wrong(s"its argument $name is ${argument.takes}, and is $value")
+        throw wrongCall(
+          function,
+          "STREAMJOIN_CALL.ARGUMENT",
+          "argument" -> name,
+          "takes" -> argument.takes,
+          "found" -> value.toString
+        )
       }
     }
     complete(function, values, json, Map("" -> Origin())) { missing =>
-      wrong(s"its argument ${missing.name} is ${missing.takes}, and is missing")
+      wrongCall(
+        function,
+        "STREAMJOIN_CALL.MISSING_ARGUMENT",
+        "argument" -> missing.name,
+        "takes" -> missing.takes
+      )
     }
   }
 
@@ -100,7 +111,12 @@ private[streamjoin] object CallArguments {
   def ofSql(function: Call, call: UnresolvedTableValuedFunction): CallArguments = {
     val passed = matched(function, call)
     passed.groupBy(_._1.name).values.find(_.size > 1).foreach { twice =>
-      throw rejected(function, s"has ${twice.head._1.name} twice", twice(1)._2.origin)
+      throw rejected(
+        function,
+        "STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE",
+        twice(1)._2.origin,
+        "argument" -> twice.head._1.name
+      )
     }
     val values = passed.map { case (argument, value) => argument.name -> read(function, argument, value) }
     val places = passed.map { case (argument, value) => argument.name -> value.origin }
@@ -109,21 +125,30 @@ private[streamjoin] object CallArguments {
       values.toMap,
       s"(${call.functionArgs.mkString(", ")})",
       places.toMap + ("" -> call.origin)
-    )(missing => rejected(function, s"needs ${missing.takes}", call.origin))
+    ) { missing =>
+      rejected(
+        function,
+        "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
+        call.origin,
+        "takes" -> missing.takes
+      )
+    }
   }
 
   /** @param at position for the error */
-  def rejected(function: Call, problem: String, at: Origin): AnalysisException = StreamJoinErrors.analysis(
-    "STREAMJOIN_TABLE_FUNCTION",
-    "call" -> function.name,
-    "problem" -> problem,
-    "example" -> function.example,
-    "where" -> where(at)
+  def rejected(
+      function: Call,
+      condition: String,
+      at: Origin,
+      parameters: (String, String)*
+  ): AnalysisException = StreamJoinErrors.analysis(
+    condition,
+    parameters ++ Seq("call" -> function.name, "example" -> function.example, "where" -> where(at)): _*
   )
 
   /** The error for a call on a DataFrame. */
-  def wrongCall(function: Call, problem: String): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_CALL", "call" -> function.name, "problem" -> problem)
+  def wrongCall(function: Call, condition: String, parameters: (String, String)*): AnalysisException =
+    StreamJoinErrors.analysis(condition, parameters :+ ("call" -> function.name): _*)
 
   /** A position in a query, as Spark shows it below an error. */
   def where(at: Origin): String = at.getQueryContext.map(_.summary).mkString
@@ -153,12 +178,24 @@ private[streamjoin] object CallArguments {
         case 1 => "one argument"
         case several => s"$several arguments at most"
       }
-      throw rejected(function, s"takes $most, and not ${inOrder.size}", call.origin)
+      throw rejected(
+        function,
+        "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS",
+        call.origin,
+        "takes" -> most,
+        "found" -> inOrder.size.toString
+      )
     }
     function.arguments.zip(inOrder) ++ named.map {
       case NamedArgumentExpression(key, value) =>
         val argument = function.arguments.find(_.name.equalsIgnoreCase(key)).getOrElse {
-          throw rejected(function, s"has no argument $key, but ${names.mkString(", ")}", value.origin)
+          throw rejected(
+            function,
+            "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_ARGUMENT",
+            value.origin,
+            "argument" -> key,
+            "known" -> names.mkString(", ")
+          )
         }
         argument -> value
       case clause =>
@@ -166,8 +203,10 @@ private[streamjoin] object CallArguments {
           val (head, last) = (names.slice(1, names.size - 1).mkString(", "), names.last)
           throw rejected(
             function,
-            s"takes $head and $last after the table, and not ${clause.sql}",
-            clause.origin
+            "STREAMJOIN_TABLE_FUNCTION.CLAUSE",
+            clause.origin,
+            "known" -> s"$head and $last",
+            "found" -> clause.sql
           )
         } -> clause
     }
@@ -185,7 +224,12 @@ private[streamjoin] object CallArguments {
       case name: UnresolvedAttribute => name.nameParts
       case TextArgument(name) => Seq(name)
       case other =>
-        throw rejected(function, s"takes the name of a column, and not ${other.sql}", other.origin)
+        throw rejected(
+          function,
+          "STREAMJOIN_TABLE_FUNCTION.COLUMN_NAME",
+          other.origin,
+          "found" -> other.sql
+        )
     }
     (argument.kind, passed) match {
       case ("text", TextArgument(text)) => text
@@ -198,7 +242,14 @@ private[streamjoin] object CallArguments {
       case ("text or null", Clause(Seq(Literal(null, _)))) => null
       case ("column names", Clause(names)) if names.nonEmpty => names.map(column)
       case ("column name", Clause(Seq(name))) => column(name)
-      case _ => throw rejected(function, s"takes ${argument.takes}, and not ${passed.sql}", passed.origin)
+      case _ =>
+        throw rejected(
+          function,
+          "STREAMJOIN_TABLE_FUNCTION.ARGUMENT",
+          passed.origin,
+          "takes" -> argument.takes,
+          "found" -> passed.sql
+        )
     }
   }
 
@@ -208,8 +259,9 @@ private[streamjoin] object CallArguments {
         if !table.hasRepartitioning && table.orderByExpressions.isEmpty =>
       table.plan
     case _: FunctionTableSubqueryArgumentExpression =>
-      throw rejected(function, "takes a table as it is, neither partitioned nor ordered", argument.origin)
-    case other => throw rejected(function, s"takes a table first, and not ${other.sql}", other.origin)
+      throw rejected(function, "STREAMJOIN_TABLE_FUNCTION.DIVIDED_TABLE", argument.origin)
+    case other =>
+      throw rejected(function, "STREAMJOIN_TABLE_FUNCTION.NO_TABLE", other.origin, "found" -> other.sql)
   }
 
   private object Clause {

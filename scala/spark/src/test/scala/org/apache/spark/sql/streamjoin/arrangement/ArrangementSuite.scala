@@ -158,7 +158,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     // A command as any other: EXPLAIN does not run it, and it is no part of a query.
     val command = s"SELECT * FROM sj_drop_arrangement('${it.root}', true)"
     spark.sql(s"EXPLAIN $command").collect()
-    refused("STREAMJOIN_TABLE_FUNCTION")(spark.sql(s"SELECT count(*) FROM ($command)"))
+    refused("STREAMJOIN_TABLE_FUNCTION.COMMAND")(spark.sql(s"SELECT count(*) FROM ($command)"))
     assert(it.folder.exists)
     val other = Files.writeString(Path.of(it.root, "not-its-own"), "")
     assert(drop(force = true).toSeq == Seq(Row(s"file:${it.root}")))
@@ -170,8 +170,8 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     assert(!Files.exists(Path.of(it.root)))
     refused("STREAMJOIN_NO_ARRANGEMENT")(drop(force = true))
     refused("STREAMJOIN_NO_ARRANGEMENT")(release(names(1)))
-    refused("STREAMJOIN_TABLE_FUNCTION")(spark.sql("SELECT * FROM sj_drop_arrangement()"))
-    refused("STREAMJOIN_TABLE_FUNCTION")(spark.sql("SELECT * FROM sj_release_reader('a')"))
+    refused("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(spark.sql("SELECT * FROM sj_drop_arrangement()"))
+    refused("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(spark.sql("SELECT * FROM sj_release_reader('a')"))
   }
 
   test("a reader is refused if its arrangement was deleted or replaced") {

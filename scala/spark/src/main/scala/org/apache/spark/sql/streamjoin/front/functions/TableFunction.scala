@@ -53,8 +53,11 @@ private[streamjoin] object TableFunction {
 
     /** The error for a query that is not found, by the argument that names it. */
     def noQuery(which: String): AnalysisException = arguments.rejected(
-      s"finds no query ${arguments.text("query")} $which; ${QueriesByName.known(session)}",
-      "query"
+      "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY",
+      "query",
+      "query" -> arguments.text("query"),
+      "which" -> which,
+      "known" -> QueriesByName.known(session)
     )
   }
 
@@ -163,7 +166,7 @@ private[streamjoin] object TableFunction {
   private def arrangements(call: Call): LogicalPlan = {
     import ArrangementsOfFolder.{row, rowOf}
     def folder = SQLConf.get.getConf(StreamJoinConf.Arrangements).getOrElse {
-      throw call.arguments.rejected(s"lists the folder ${StreamJoinConf.Arrangements.key}, which is not set")
+      throw call.arguments.rejected("STREAMJOIN_TABLE_FUNCTION.NO_FOLDER", "")
     }
     val rows = call.arguments.get[String]("name") match {
       case Some(name) => Seq(row(ArrangementState.of(ArrangementFolder.open(ArrangementFolder.root(name)))))

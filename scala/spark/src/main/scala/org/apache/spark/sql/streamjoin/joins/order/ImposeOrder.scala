@@ -23,26 +23,31 @@ private[streamjoin] object ImposeOrder {
     import arguments.rejected
     if (stream.isStreaming)
       WatermarkLineage.markBelow(stream).foreach { known =>
-        val has = s"this one has one on ${known.eventTime.name}"
-        throw rejected(s"takes a stream without a watermark, and $has", "data")
+        throw rejected("STREAMJOIN_TABLE_FUNCTION.HAS_WATERMARK", "data", "column" -> known.eventTime.name)
       }
     val column = arguments.texts("timecol")
     val time = stream.resolve(column, SQLConf.get.resolver) match {
       case Some(found: Attribute) => found
       case Some(_) =>
-        throw rejected(s"takes a column, and ${column.mkString(".")} is a field of one", "timecol")
+        throw rejected("STREAMJOIN_TABLE_FUNCTION.FIELD", "timecol", "column" -> column.mkString("."))
       case None =>
-        val columns = stream.output.map(_.name).mkString(", ")
-        throw rejected(s"finds no column ${column.mkString(".")} among $columns", "timecol")
+        throw rejected(
+          "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN",
+          "timecol",
+          "column" -> column.mkString("."),
+          "columns" -> stream.output.map(_.name).mkString(", ")
+        )
     }
     if (time.dataType != TimestampType)
       throw rejected(
-        s"takes a column of type TIMESTAMP, and ${time.name} is ${time.dataType.sql}; cast it in a subquery",
-        "timecol"
+        "STREAMJOIN_TABLE_FUNCTION.COLUMN_TYPE",
+        "timecol",
+        "column" -> time.name,
+        "type" -> time.dataType.sql
       )
     IntervalLength.micros(lag) match {
-      case Left(reason) => throw rejected(s"cannot take this lag: $reason", "lag")
-      case Right(micros) if micros < 0 => throw rejected("takes a lag that is not negative", "lag")
+      case Left(reason) => throw rejected("STREAMJOIN_TABLE_FUNCTION.LAG", "lag", "reason" -> reason)
+      case Right(micros) if micros < 0 => throw rejected("STREAMJOIN_TABLE_FUNCTION.NEGATIVE_LAG", "lag")
       case Right(micros) => StreamInput.marked(time, micros, stream)
     }
   }

@@ -42,20 +42,19 @@ private[streamjoin] object DeclaredVersions {
         case Some(column: Attribute) => column
         case Some(Alias(field: GetStructField, _)) => field
         case Some(_) =>
-          val name = parts.map(quoteIfNeeded).mkString(".")
-          throw rejected(
-            s"takes columns and their fields, and $name is in a list or a map; select it in TABLE(SELECT ...)"
-          )
+          throw rejected("STREAMJOIN_TABLE_FUNCTION.NESTED_COLUMN", "", "column" -> quoted(parts))
         case None =>
-          val columns = rows.output.map(_.name).mkString(", ")
-          throw rejected(s"finds no column ${parts.mkString(".")} among $columns")
+          throw rejected(
+            "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN",
+            "",
+            "column" -> parts.mkString("."),
+            "columns" -> rows.output.map(_.name).mkString(", ")
+          )
       }
     def named(name: String): Attribute = found(UnresolvedAttribute.parseAttributeName(name)) match {
       case column: Attribute => column
       case field =>
-        throw rejected(
-          s"takes a column here, and ${VersionColumns.nameOf(field)} is a field of one; select it in TABLE(SELECT ...)"
-        )
+        throw rejected("STREAMJOIN_TABLE_FUNCTION.FIELD", "", "column" -> VersionColumns.nameOf(field))
     }
     val columns = VersionColumns(
       key.map(found),
@@ -71,12 +70,12 @@ private[streamjoin] object DeclaredVersions {
     EventTime.of(changes.output).distinctBy(_.exprId) match {
       case Seq(_) =>
       case Seq() =>
-        throw arguments.rejected(
-          "has no TIME, and no column of its table has a watermark: STREAM prices WATERMARK since DELAY OF INTERVAL 10 SECONDS"
-        )
+        throw arguments.rejected("STREAMJOIN_TABLE_FUNCTION.NO_TIME", "")
       case several =>
         throw arguments.rejected(
-          s"has no TIME, and several columns of its table have a watermark: ${several.map(_.name).mkString(", ")}"
+          "STREAMJOIN_TABLE_FUNCTION.SEVERAL_TIMES",
+          "",
+          "columns" -> several.map(_.name).mkString(", ")
         )
     }
 

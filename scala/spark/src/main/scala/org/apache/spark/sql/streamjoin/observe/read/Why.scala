@@ -57,15 +57,15 @@ final private[streamjoin] class Why(
     }
 
   private def unknownColumns = StreamJoinErrors.analysis(
-    "STREAMJOIN_TABLE_FUNCTION",
+    "STREAMJOIN_TABLE_FUNCTION.CONDITION",
     "call" -> Call.name,
-    "problem" -> s"takes a condition on the columns of one input, and none has those of: $condition",
+    "condition" -> condition,
     "example" -> Call.example,
-    "where" -> at.operators
+    "inputs" -> at.operators
       .flatMap(operator =>
         operator.inputs.map(input => s"${operator.ordinal + 1} ${input.name}(${input.columns.toDDL})")
       )
-      .mkString("The inputs, by operator: ", "; ", ".")
+      .mkString("; ")
   )
 
   /** The state of an input after a batch, the columns of its rows beside what is kept with them. */

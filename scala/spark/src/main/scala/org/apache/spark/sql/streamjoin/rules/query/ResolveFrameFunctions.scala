@@ -53,20 +53,23 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
       case other =>
         throw CallArguments.wrongCall(
           function.call,
-          s"its first argument is JSON as text, and not ${other.sql}"
+          "STREAMJOIN_CALL.NOT_JSON",
+          "found" -> other.sql
         )
     }
     val columns = arguments.drop(1)
     if (!function.call.columns.contains(columns.size))
       throw CallArguments.wrongCall(
         function.call,
-        s"it takes ${function.call.columns.last} columns at most after the JSON, and not ${columns.size}"
+        "STREAMJOIN_CALL.COLUMNS",
+        "most" -> function.call.columns.last.toString,
+        "found" -> columns.size.toString
       )
     val values = CallArguments.ofJson(function.call, json)
     columns.collectFirst { case star: Star =>
       throw (
         if (function.name == FrameFunction.Column) FrameFunction.computed(values, star)
-        else CallArguments.wrongCall(function.call, "it takes a column, and not a star")
+        else CallArguments.wrongCall(function.call, "STREAMJOIN_CALL.STAR")
       )
     }
     if (function.name == FrameFunction.Bounds) UnresolvedBounds(child)
@@ -78,11 +81,7 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
     node.expressions.foreach(_.foreach {
       case call: UnresolvedFunction =>
         functionOf(call).foreach { function =>
-          val example = s"SELECT *, ${function.name}('{...}') FROM ..."
-          throw CallArguments.wrongCall(
-            function.call,
-            s"it is about all rows of a query, and stands alone beside the star: $example"
-          )
+          throw CallArguments.wrongCall(function.call, "STREAMJOIN_CALL.NOT_ALONE")
         }
       case _ =>
     })

@@ -28,7 +28,7 @@ final private[streamjoin] case class ResolveTableFunctions(session: SparkSession
           made(function, call, isStream = true)
         case Called(function, call) =>
           if (function.isCommand)
-            throw CallArguments.rejected(function.call, "is a command, and stands alone", call.origin)
+            throw CallArguments.rejected(function.call, "STREAMJOIN_TABLE_FUNCTION.COMMAND", call.origin)
           made(function, call, call.isStreaming)
       }
   }

@@ -70,28 +70,36 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
 
   test("a call that cannot be taken says why") {
     for (
-      (query, words) <- Seq(
-        s"SELECT id, $Idle FROM o" -> "stands alone beside the star",
-        s"SELECT *, $Idle AS x FROM o" -> "stands alone beside the star",
-        s"SELECT *, v, $Idle FROM o" -> "stands alone beside the star",
-        s"SELECT * FROM o WHERE $Idle" -> "stands alone beside the star",
-        "SELECT *, sj_idle_after(v) FROM o" -> "its first argument is JSON as text",
-        "SELECT *, sj_idle_after('30 seconds') FROM o" -> "is a JSON object as text, and not 30 seconds",
-        "SELECT *, sj_idle_after('[]') FROM o" -> "is a JSON object as text",
-        "SELECT *, sj_idle_after() FROM o" -> "its argument after is a text, and is missing",
-        """SELECT *, sj_idle_after('{"after": 30}') FROM o""" -> "after is a text, and is 30",
-        """SELECT *, sj_idle_after('{"later": "1s"}') FROM o""" -> "there is no argument later; it has after",
-        """SELECT *, sj_bounds('{"x": 1}') FROM o""" -> "there is no argument x; it has none",
-        s"SELECT *, ${Idle.dropRight(1)}, v) FROM o" -> "0 columns at most after the JSON, and not 1",
-        "SELECT *, sj_column('{}') FROM o" -> "1 columns at most after the JSON, and not 0",
-        """SELECT *, sj_arrange('{"path": "x", "keys": "id"}') FROM o""" -> "keys is a list",
-        """SELECT *, sj_arrange('{"path": "x", "keys": ["id"]}') FROM o""" -> "keys is a list of lists of texts",
-        """SELECT *, sj_impose_order('{"time": "t", "lag": "1s", "sort": "yes"}') FROM raw""" -> "sort is true or false",
-        """SELECT *, sj_delta_join('{"names": ["a", "b"], "how": "inner"}') FROM o""" -> "more than a plain condition"
+      (query, condition, words) <- Seq(
+        (s"SELECT id, $Idle FROM o", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
+        (s"SELECT *, $Idle AS x FROM o", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
+        (s"SELECT *, v, $Idle FROM o", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
+        (s"SELECT * FROM o WHERE $Idle", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
+        ("SELECT *, sj_idle_after(v) FROM o", "STREAMJOIN_CALL.NOT_JSON", "not v"),
+        ("SELECT *, sj_idle_after('30 seconds') FROM o", "STREAMJOIN_CALL.NOT_JSON", "not 30 seconds"),
+        ("SELECT *, sj_idle_after('[]') FROM o", "STREAMJOIN_CALL.NOT_JSON", "a JSON object as text"),
+        ("SELECT *, sj_idle_after() FROM o", "STREAMJOIN_CALL.MISSING_ARGUMENT", "after takes a text"),
+        ("""SELECT *, sj_idle_after('{"after": 30}') FROM o""", "STREAMJOIN_CALL.ARGUMENT", "after takes a text, and is 30"),
+        ("""SELECT *, sj_idle_after('{"later": "1s"}') FROM o""", "STREAMJOIN_CALL.UNKNOWN_ARGUMENT", "later. Its arguments: after"),
+        ("""SELECT *, sj_bounds('{"x": 1}') FROM o""", "STREAMJOIN_CALL.UNKNOWN_ARGUMENT", "x. Its arguments: none"),
+        (s"SELECT *, ${Idle.dropRight(1)}, v) FROM o", "STREAMJOIN_CALL.COLUMNS", "at most 0 columns after the JSON, not 1"),
+        ("SELECT *, sj_column('{}') FROM o", "STREAMJOIN_CALL.COLUMNS", "at most 1 columns after the JSON, not 0"),
+        ("""SELECT *, sj_arrange('{"path": "x", "keys": "id"}') FROM o""", "STREAMJOIN_CALL.ARGUMENT", "keys takes a list"),
+        ("""SELECT *, sj_arrange('{"path": "x", "keys": ["id"]}') FROM o""", "STREAMJOIN_CALL.ARGUMENT", "a list of lists of texts"),
+        (
+          """SELECT *, sj_impose_order('{"time": "t", "lag": "1s", "sort": "yes"}') FROM raw""",
+          "STREAMJOIN_CALL.ARGUMENT",
+          "sort takes true or false"
+        ),
+        (
+          """SELECT *, sj_delta_join('{"names": ["a", "b"], "how": "inner"}') FROM o""",
+          "STREAMJOIN_DELTA.OPERATOR",
+          "more than a plain condition"
+        )
       )
     ) {
       val error = refused(query)._1
-      assert(Set("STREAMJOIN_CALL", "STREAMJOIN_DELTA.OPERATOR")(error.getCondition), query)
+      assert(error.getCondition == condition, query)
       assert(error.getMessage.contains(words), s"$query: ${error.getMessage}")
     }
     assert(
@@ -114,6 +122,6 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
     val found = spark.sql("SELECT * FROM sj_version()").head()
     assert(found.getString(0) == StreamJoin.version)
     assert(found.getString(1) == StreamJoin.sparkVersion)
-    assert(refused("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION")
+    assert(refused("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS")
   }
 }

@@ -58,10 +58,10 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
       (query, condition) <- Seq(
         "SELECT * FROM sj_bounds(TABLE(SELECT 1))" -> "STREAMJOIN_NOT_A_STREAM.BOUNDS",
         "SELECT * FROM sj_bounds(TABLE(SELECT o.id FROM o JOIN d ON o.id = d.id))" -> "STREAMJOIN_UNBOUNDED",
-        "SELECT * FROM sj_bounds('o')" -> "STREAMJOIN_TABLE_FUNCTION",
-        "SELECT * FROM sj_bounds()" -> "STREAMJOIN_TABLE_FUNCTION",
-        "SELECT * FROM sj_late_rows()" -> "STREAMJOIN_TABLE_FUNCTION",
-        "SELECT * FROM sj_late_rows('nobody')" -> "STREAMJOIN_TABLE_FUNCTION"
+        "SELECT * FROM sj_bounds('o')" -> "STREAMJOIN_TABLE_FUNCTION.NO_TABLE",
+        "SELECT * FROM sj_bounds()" -> "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
+        "SELECT * FROM sj_late_rows()" -> "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
+        "SELECT * FROM sj_late_rows('nobody')" -> "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY"
       )
     ) assert(refused(query)._1.getCondition == condition, query)
   }
@@ -100,8 +100,8 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
         assert(asked("true").isStreaming)
         assert(!asked("false").isStreaming)
         val refused = intercept[AnalysisException](asked("1"))
-        assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION")
-        assert(refused.getMessage.contains("whether it is a stream, true or false, and not 1"))
+        assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION.ARGUMENT")
+        assert(refused.getMessage.contains("whether it is a stream, true or false, not 1"))
         assert(
           StreamJoin.lateRows(run.streaming).columns.toSeq.contains("watermark")
         )

@@ -106,7 +106,7 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
       assert(recent(query.id.toString).isEmpty)
     } finally query.stop()
     val refused = intercept[AnalysisException](recent("nothing"))
-    assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION")
+    assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")
   }
 
   test("values of hot keys are left out unless they are asked for") {
