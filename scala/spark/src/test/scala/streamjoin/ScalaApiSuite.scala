@@ -119,7 +119,9 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(condition(join.within("1 month").toDF()) == "STREAMJOIN_DURATION")
     assert(condition(join.within("1 hour", "1 minute").toDF()) == "STREAMJOIN_WITHIN")
     assert(
-      condition(StreamJoin.interval(orders, deliveries).within("1 hour").toDF()) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
+      condition(
+        StreamJoin.interval(orders, deliveries).within("1 hour").toDF()
+      ) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
     )
     val without = stream("order_id INT, delivery_time TIMESTAMP")
     assert(
@@ -259,7 +261,9 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       val tables =
         StreamJoin.interval(arrangement.asTable.toDF(), arrangement.asTable.toDF().toDF("order_id", "other"))
       assert(output(tables.toDF()).size == 7)
-      assert(condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA.NO_CONDITION")
+      assert(
+        condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA.NO_CONDITION"
+      )
       assert(
         condition(
           StreamJoin.delta(spark).input("a", arrangement).input("b", arrangement).toDF()
@@ -267,7 +271,9 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       )
     }
     assert(
-      condition(StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
+      condition(
+        StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()
+      ) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
     )
   }
 

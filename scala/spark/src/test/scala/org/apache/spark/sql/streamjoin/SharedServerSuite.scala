@@ -120,7 +120,8 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     def each(check: String => Unit) = Seq("payments", query.id.toString).foreach(check)
     each(findsAll(a, _, "4111"))
     each(findsNothing(b, _))
-    val said = refused("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(b.sql("SELECT * FROM sj_late_rows('payments')"))
+    val said =
+      refused("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(b.sql("SELECT * FROM sj_late_rows('payments')"))
     assert(said.contains("none runs") && !said.contains(query.id.toString), said)
     query.stop()
     each(findsAll(a, _, "4111"))

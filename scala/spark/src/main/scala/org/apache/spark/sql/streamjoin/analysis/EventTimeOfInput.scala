@@ -61,14 +61,21 @@ private[streamjoin] object EventTimeOfInput {
           words,
           "timestamps" -> StreamJoinErrors.listed(times),
           "columns" -> input.output.map(_.name).mkString(", "),
-          "mark" -> Wording.mark(if (words.inSql) "t" else side.name, times.headOption.getOrElse("time"), words.inSql)
+          "mark" -> Wording.mark(
+            if (words.inSql) "t" else side.name,
+            times.headOption.getOrElse("time"),
+            words.inSql
+          )
         )
       case columns =>
-        val known = Seq("count" -> columns.size.toString, "columns" -> columns.map(_.qualifiedName).mkString(", "))
+        val known =
+          Seq("count" -> columns.size.toString, "columns" -> columns.map(_.qualifiedName).mkString(", "))
         val first = columns.head.name
         throw words.choosing.fold(
           refused("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
-        )(choice => refused("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice(first)): _*))
+        )(choice =>
+          refused("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice(first)): _*)
+        )
     }
 
   private def noStream(side: Side, words: Words) = refused(words.ofBatch, side, words)

@@ -159,7 +159,12 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
       try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
       catch {
         case ambiguous: AnalysisException =>
-          throw wrong(name, "STREAMJOIN_COLUMN.AMBIGUOUS", "cause" -> ambiguous.getCondition, "columns" -> columns)
+          throw wrong(
+            name,
+            "STREAMJOIN_COLUMN.AMBIGUOUS",
+            "cause" -> ambiguous.getCondition,
+            "columns" -> columns
+          )
       }
     found match {
       case Some(alias: Alias) => alias.child

@@ -91,7 +91,15 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
     val known = recorded(connection, of)
     for (last <- known; into <- last.target)
       if (into != name.take(MaxTarget) && into != target.take(MaxTarget))
-        throw refused(target, last.batch, "STREAMJOIN_UPSERT_BATCH.OTHER_TARGET", "was" -> into, "column" -> Target, "batches" -> table(connection), "name" -> name)
+        throw refused(
+          target,
+          last.batch,
+          "STREAMJOIN_UPSERT_BATCH.OTHER_TARGET",
+          "was" -> into,
+          "column" -> Target,
+          "batches" -> table(connection),
+          "name" -> name
+        )
     known
   }
 
@@ -175,7 +183,6 @@ private[upsert] object BatchTable {
   /** The columns that tables of earlier versions lack, and their lengths. */
   private val Added = Map(Target -> MaxTarget, FilledId -> 64)
 
-
   /**
    * Whether the target has the batch already.
    *
@@ -188,7 +195,14 @@ private[upsert] object BatchTable {
     case Some(`batch`) => true
     case Some(known) if known.number == batch.number - 1 => false
     case Some(known) if known.number >= batch.number =>
-      throw refused(target, batch, "STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", "known" -> known.number, "knownAt" -> known.plannedMs, "plannedAt" -> batch.plannedMs)
+      throw refused(
+        target,
+        batch,
+        "STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED",
+        "known" -> known.number,
+        "knownAt" -> known.plannedMs,
+        "plannedAt" -> batch.plannedMs
+      )
     case Some(_) => throw lacks(target, batch, last)
   }
 
@@ -222,7 +236,14 @@ private[upsert] object BatchTable {
       wanted: Long,
       found: Long
   ): AnalysisException =
-    refused(target, batch, "STREAMJOIN_UPSERT_BATCH.STAGING", "staging" -> staging, "found" -> found, "wanted" -> wanted)
+    refused(
+      target,
+      batch,
+      "STREAMJOIN_UPSERT_BATCH.STAGING",
+      "staging" -> staging,
+      "found" -> found,
+      "wanted" -> wanted
+    )
 
   private def refused(target: String, batch: UpsertBatch, condition: String, parameters: (String, Any)*) =
     StreamJoinErrors.analysis(

@@ -123,7 +123,11 @@ private[upsert] object Database {
    * upsert would end in an error of their driver.
    */
   def check(url: String): Unit = if (!Usable.contains(kindOf(url)))
-    throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.DATABASE", "database" -> kindOf(url), "known" -> Usable.values.toSeq.sorted.mkString(", "))
+    throw StreamJoinErrors.analysis(
+      "STREAMJOIN_UPSERT.DATABASE",
+      "database" -> kindOf(url),
+      "known" -> Usable.values.toSeq.sorted.mkString(", ")
+    )
 
   /** The database in a URL: `jdbc:postgresql://...`. */
   def kindOf(url: String): String = url.split(':').lift(1).getOrElse("").toLowerCase(Locale.ROOT)

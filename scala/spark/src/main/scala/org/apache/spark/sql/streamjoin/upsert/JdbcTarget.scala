@@ -155,7 +155,12 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     if (!database.exists(connection, table)) {
       val columns = JdbcUtils.schemaString(dialect, changes.columns, SQLConf.get.caseSensitiveAnalysis)
       val keys = changes.keyNames.map(dialect.quoteIdentifier).mkString(", ")
-      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.NO_TABLE", "table" -> table, "columns" -> columns, "keys" -> keys)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_UPSERT.NO_TABLE",
+        "table" -> table,
+        "columns" -> columns,
+        "keys" -> keys
+      )
     }
     database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of)
   }

@@ -52,7 +52,11 @@ final private[upsert] class JdbcTypes(
     try JdbcUtils.getJdbcType(field.dataType, dialect)
     catch {
       case NonFatal(_) =>
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.SPARK_TYPE", "column" -> field.name, "type" -> field.dataType.sql)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.SPARK_TYPE",
+          "column" -> field.name,
+          "type" -> field.dataType.sql
+        )
     }
     if (field.dataType.isInstanceOf[StringType] && NoText.contains(column.jdbcType))
       throw wrongType(field, column, "Some texts are no value of it")
@@ -106,7 +110,13 @@ final private[upsert] class JdbcTypes(
         .orElse(database.rows(connection, pairs)(row => (row.getInt(1), row.getInt(2))).headOption)
     catch {
       case error: SQLException =>
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.KEY_NOT_COMPARABLE", "column" -> column.name, "type" -> column.typeName, "table" -> table, "error" -> error.getMessage)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.KEY_NOT_COMPARABLE",
+          "column" -> column.name,
+          "type" -> column.typeName,
+          "table" -> table,
+          "error" -> error.getMessage
+        )
     }
   }
 
@@ -168,7 +178,15 @@ final private[upsert] class JdbcTypes(
       catch { case error: SQLException => logWarning(s"The table $staging could not be dropped", error) }
   }
 
-  private def wrongType(field: StructField, column: JdbcColumn, said: String) = StreamJoinErrors.analysis("STREAMJOIN_UPSERT.COLUMN_TYPE", "column" -> column.name, "table" -> table, "type" -> column.typeName, "wanted" -> field.dataType.sql, "field" -> field.name, "said" -> said)
+  private def wrongType(field: StructField, column: JdbcColumn, said: String) = StreamJoinErrors.analysis(
+    "STREAMJOIN_UPSERT.COLUMN_TYPE",
+    "column" -> column.name,
+    "table" -> table,
+    "type" -> column.typeName,
+    "wanted" -> field.dataType.sql,
+    "field" -> field.name,
+    "said" -> said
+  )
 }
 
 private object JdbcTypes {

@@ -59,7 +59,11 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
         .executedPlan: Unit
     catch {
       case NonFatal(error) =>
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.MERGE", "table" -> table, "error" -> messageOf(error))
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.MERGE",
+          "table" -> table,
+          "error" -> messageOf(error)
+        )
     }
   }
 

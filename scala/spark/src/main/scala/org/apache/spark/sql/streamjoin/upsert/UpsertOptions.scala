@@ -49,7 +49,11 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
     diffs match {
       case Seq(column) if column.dataType.isInstanceOf[IntegralType] =>
       case Seq(column) =>
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.DIFF_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.DIFF_TYPE",
+          "column" -> column.name,
+          "type" -> column.dataType.sql
+        )
       case none =>
         throw StreamJoinErrors.analysis(
           if (none.isEmpty) "STREAMJOIN_UPSERT.NO_DIFF" else "STREAMJOIN_UPSERT.DIFF_TWICE",
@@ -70,10 +74,18 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
     val found = keys.map { key =>
       val at = rows.indexWhere(field => resolver(field.name, key))
       if (at < 0)
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.UNKNOWN_KEY", "column" -> key, "columns" -> rows.map(_.name).mkString(", "))
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.UNKNOWN_KEY",
+          "column" -> key,
+          "columns" -> rows.map(_.name).mkString(", ")
+        )
       // Equal strings of a collation are different keys of a topic.
       if (!RowKey.canHave(rows(at).dataType))
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.KEY_TYPE", "column" -> key, "type" -> rows(at).dataType.sql)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.KEY_TYPE",
+          "column" -> key,
+          "type" -> rows(at).dataType.sql
+        )
       at
     }
     if (found.distinct.size < found.size)
@@ -121,7 +133,10 @@ private[streamjoin] object UpsertOptions {
       case (None, true, false) if has("dbtable") => TargetKind.Jdbc(others)
       case (None, false, true) if has(Topic) => TargetKind.Kafka(others)
       case _ =>
-        throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.TARGET", "found" -> StreamJoinErrors.listed(others.keys.toSeq.sorted))
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_UPSERT.TARGET",
+          "found" -> StreamJoinErrors.listed(others.keys.toSeq.sorted)
+        )
     }
     val keys = options.get(Keys).map(keysOf).getOrElse(Nil)
     if (keys.isEmpty)
@@ -148,5 +163,10 @@ private[streamjoin] object UpsertOptions {
 
   /** The error for a column that the table does not have. */
   private[upsert] def noColumn(table: String, column: String, there: Seq[String]): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_UPSERT.NO_COLUMN", "table" -> table, "column" -> column, "columns" -> there.mkString(", "))
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_UPSERT.NO_COLUMN",
+      "table" -> table,
+      "column" -> column,
+      "columns" -> there.mkString(", ")
+    )
 }

@@ -31,7 +31,10 @@ final class UpsertProvider extends StreamSinkProvider with DataSourceRegister {
       mode: OutputMode
   ): Sink = {
     if (partitionColumns.nonEmpty)
-      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.PARTITION_BY", "columns" -> partitionColumns.mkString(", "))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_UPSERT.PARTITION_BY",
+        "columns" -> partitionColumns.mkString(", ")
+      )
     if (mode == InternalOutputModes.Complete)
       throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.COMPLETE_MODE")
     val options = UpsertOptions(parameters)
@@ -104,9 +107,18 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
     val figures = changes.figures
     val names = changes.keyNames.mkString(", ")
     if (figures.hasNullDiff)
-      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.DIFF_NULL", "batch" -> batch.number, "diff" -> options.diff)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_UPSERT.DIFF_NULL",
+        "batch" -> batch.number,
+        "diff" -> options.diff
+      )
     figures.double.foreach { key =>
-      throw StreamJoinErrors.analysis("STREAMJOIN_UPSERT.TWO_ROWS", "batch" -> batch.number, "key" -> key, "columns" -> names)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_UPSERT.TWO_ROWS",
+        "batch" -> batch.number,
+        "key" -> key,
+        "columns" -> names
+      )
     }
     target.write(changes, figures, batch)
     last = Map("upserts" -> figures.upserts, "deletes" -> figures.deletes, "replayed" -> 0L)

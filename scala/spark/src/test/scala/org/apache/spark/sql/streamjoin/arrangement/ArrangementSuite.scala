@@ -269,11 +269,18 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     arrange("STREAMJOIN_ARRANGE.KEY_TYPE", "MAP")("id STRUCT<m: MAP<INT, INT>>", id)
     val texts =
       MemoryStream[String](Encoders.STRING, spark).toDF().selectExpr("value COLLATE UTF8_LCASE AS id")
-    refused("STREAMJOIN_ARRANGE.KEY_TYPE")(Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None))
+    refused("STREAMJOIN_ARRANGE.KEY_TYPE")(
+      Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None)
+    )
     arrange("STREAMJOIN_ARRANGE.OPERATION_TYPE", "op")("id INT, op INT", id, op = Some("op"))
     arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "op")("id INT", id, op = Some("op"))
     arrange("STREAMJOIN_ARRANGE.DIFF_TYPE", "d")("id INT, d DOUBLE", id, diff = Some("d"))
-    arrange("STREAMJOIN_ARRANGE.OP_WITH_DIFF", "exclude")("id INT, d INT, op STRING", id, Some("op"), Some("d"))
+    arrange("STREAMJOIN_ARRANGE.OP_WITH_DIFF", "exclude")(
+      "id INT, d INT, op STRING",
+      id,
+      Some("op"),
+      Some("d")
+    )
     arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "t")("id INT, op STRING", id, Some("op"), time = Some("t"))
     arrange("STREAMJOIN_ARRANGE.TIME_TYPE", "time=")(
       "id INT, op STRING, t MAP<INT, INT>",

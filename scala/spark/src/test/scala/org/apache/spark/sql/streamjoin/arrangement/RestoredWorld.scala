@@ -270,12 +270,24 @@ private[arrangement] object RestoredWorld {
     Story(
       "the arrangement is restored",
       _.restore(Seq("arrangement")),
-      Expected(Left("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT"), OfReader, Right(once("1 a", "2 a")), OfReader, OfReader)
+      Expected(
+        Left("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT"),
+        OfReader,
+        Right(once("1 a", "2 a")),
+        OfReader,
+        OfReader
+      )
     ),
     Story(
       "the checkpoint is restored",
       _.restore(Seq("checkpoint")),
-      Expected(Left("STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT"), Right(Newest), Right(Newest), Right(Newest), Right(Newest))
+      Expected(
+        Left("STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT"),
+        Right(Newest),
+        Right(Newest),
+        Right(Newest),
+        Right(Newest)
+      )
     ),
     Story(
       "both are restored",
@@ -328,7 +340,13 @@ private[arrangement] object RestoredWorld {
     Story(
       "the arrangement is dropped",
       _.folder.drop(),
-      Expected(Left("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT"), NoArrangement, NoArrangement, NoArrangement, NoArrangement)
+      Expected(
+        Left("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT"),
+        NoArrangement,
+        NoArrangement,
+        NoArrangement,
+        NoArrangement
+      )
     ),
     Story(
       "the arrangement is dropped and begun again",
@@ -359,8 +377,12 @@ private[arrangement] object RestoredWorld {
   )
 
   val StoriesOfTargets: Seq[Story] = Seq(
-    ofTarget("the target is restored", Left("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED"))(_.restore(Seq("target"), "before")),
-    ofTarget("the checkpoint of the upsert is restored", Left("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED"))(_.restore(Seq("upsert"), "before")),
+    ofTarget("the target is restored", Left("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED"))(
+      _.restore(Seq("target"), "before")
+    ),
+    ofTarget("the checkpoint of the upsert is restored", Left("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED"))(
+      _.restore(Seq("upsert"), "before")
+    ),
     ofTarget("the target and its checkpoint are restored", Right(More)) {
       _.restore(Seq("target", "upsert"), "before")
     },

@@ -359,7 +359,11 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       def within(condition: String, left: String, right: String) = refused(condition) {
         start(spark.sql(s"SELECT l.id FROM $left l JOIN $right r WITHIN 1h ON l.id = r.id"))
       }
-      assert(within("STREAMJOIN_RETRACTIONS.LEFT", "retracting_changes", "plain_changes").contains("without a bound"))
+      assert(
+        within("STREAMJOIN_RETRACTIONS.LEFT", "retracting_changes", "plain_changes").contains(
+          "without a bound"
+        )
+      )
       val inSql = within("STREAMJOIN_RETRACTIONS.RIGHT", "plain_changes", "retracting_changes")
       assert(inSql.contains("AS OF NOW()") && inSql.contains("OP(op)") && !inSql.contains("sj."))
       // What is named as the alternative works; a column that is only called _diff is none.

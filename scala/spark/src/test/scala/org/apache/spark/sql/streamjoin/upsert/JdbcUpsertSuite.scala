@@ -207,7 +207,9 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
       assert(error.contains(said), error)
     }
     assert(
-      refused("STREAMJOIN_UPSERT.COLUMN_TYPE")(startWith("STRING", "BIGINT")).contains("the column K of t is BIGINT")
+      refused("STREAMJOIN_UPSERT.COLUMN_TYPE")(startWith("STRING", "BIGINT")).contains(
+        "the column K of t is BIGINT"
+      )
     )
     startWith("INT", "INT", "v INT, w INT", "v VARCHAR(9), w SMALLINT")
   }
@@ -246,7 +248,9 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     // Put back to before the first batch.
     val restored = new Shop
     restored.run(s"CREATE TABLE t $create")
-    assert(refused("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(restored, "t", "a")).contains("lacks changes"))
+    assert(
+      refused("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(restored, "t", "a")).contains("lacks changes")
+    )
     assert(shop.rows("SELECT COUNT(*) FROM u") ++ restored.rows("SELECT COUNT(*) FROM t") == Seq("0", "0"))
     // A copy of the database as it is has all batches.
     val copy = new Shop(shop.name + "copy")
@@ -268,7 +272,8 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     )
     // The first one lacks a batch now.
     assert(
-      refused("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED")(query.run(shop, "t", "a")).contains("is 1, so it lacks changes")
+      refused("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED")(query.run(shop, "t", "a"))
+        .contains("is 1, so it lacks changes")
     )
   }
 

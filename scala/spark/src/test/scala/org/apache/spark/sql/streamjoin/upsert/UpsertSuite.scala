@@ -189,7 +189,8 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     val changes = NetChanges.of(frame(collated, Row(1, "a", -1), Row(1, "A", 1)), options(Seq("k")))
     assert(text(changes) == Set("[1,A,false]"))
     assert(
-      refused("STREAMJOIN_UPSERT.KEY_TYPE")(NetChanges.of(frame(collated), options(Seq("v")))).contains("collation")
+      refused("STREAMJOIN_UPSERT.KEY_TYPE")(NetChanges.of(frame(collated), options(Seq("v"))))
+        .contains("collation")
     )
   }
 

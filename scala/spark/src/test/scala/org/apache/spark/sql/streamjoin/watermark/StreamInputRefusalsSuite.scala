@@ -35,8 +35,14 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
   private val idle = "sj.idle_after"
 
   private val cases = Seq(
-    refused(order, "STREAMJOIN_COLUMN.UNKNOWN", "the column u: there is no such column")(imposeOrder(raw, "u", "1 second")),
-    refused(order, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "the column v: an event time is a TIMESTAMP column, and this is INT")(
+    refused(order, "STREAMJOIN_COLUMN.UNKNOWN", "the column u: there is no such column")(
+      imposeOrder(raw, "u", "1 second")
+    ),
+    refused(
+      order,
+      "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP",
+      "the column v: an event time is a TIMESTAMP column, and this is INT"
+    )(
       imposeOrder(raw, "v", "1 second")
     ),
     refused(order, "STREAMJOIN_COLUMN.NOT_A_TIME", "this is BOOLEAN")(imposeOrder(raw, "b", "1 second")),
@@ -51,8 +57,12 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
     refused(bounds, "STREAMJOIN_COLUMN.IS_BOUND_TYPE", "is_bound is a boolean column, and this is INT")(
       withBounds(raw, "t", "v", Some("0 seconds"))
     ),
-    refused(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(withBounds(raw, "t", "u", Some("0 seconds"))),
-    refused(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this is INT")(withBounds(raw, "v", "b", Some("0 seconds"))),
+    refused(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(
+      withBounds(raw, "t", "u", Some("0 seconds"))
+    ),
+    refused(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this is INT")(
+      withBounds(raw, "v", "b", Some("0 seconds"))
+    ),
     refused(bounds, "STREAMJOIN_COLUMN.NO_WATERMARK", "it has no watermark")(withBounds(raw, "t", "b")),
     refused(bounds, "STREAMJOIN_COLUMN.PARTITION_TYPE", "per is a column of numbers or text")(
       withBounds(raw, "t", "b", Some("0 seconds"), Some("t"))
@@ -61,8 +71,12 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
     duration(bounds, "say it in days")(withBounds(raw, "t", "b", Some("1 year"))),
     twice(bounds)(withBounds(marked, "t", "b", Some("0 seconds"))),
     noStream(bounds)(withBounds(batch, "t", "b", Some("0 seconds"))),
-    refused(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Aggregate)")(withBounds(marked.groupBy("t", "b").count(), "t", "b")),
-    refused(bounds, "STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "per needs one stream")(withBounds(marked.union(marked), "t", "b", per = Some("id"))),
+    refused(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Aggregate)")(
+      withBounds(marked.groupBy("t", "b").count(), "t", "b")
+    ),
+    refused(bounds, "STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "per needs one stream")(
+      withBounds(marked.union(marked), "t", "b", per = Some("id"))
+    ),
     duration(idle, "after='0 seconds' of sj.idle_after cannot be used: it is not a millisecond or longer")(
       idleAfter(marked, "0 seconds")
     ),

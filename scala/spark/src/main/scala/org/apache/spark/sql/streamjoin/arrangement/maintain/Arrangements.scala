@@ -110,7 +110,12 @@ private[streamjoin] object Arrangements {
   private def ordered(schema: StructType, name: String, what: String, op: Option[String]): String = {
     val column = columnOf(schema, name, what)
     if (op.isDefined && !RowOrdering.isOrderable(column.dataType))
-      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.TIME_TYPE", "argument" -> what, "column" -> column.name, "type" -> column.dataType.sql)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGE.TIME_TYPE",
+        "argument" -> what,
+        "column" -> column.name,
+        "type" -> column.dataType.sql
+      )
     column.name
   }
 
@@ -125,14 +130,22 @@ private[streamjoin] object Arrangements {
   private def checkOperation(schema: StructType, name: String): Unit = {
     val operation = columnOf(schema, name, "op=")
     if (operation.dataType != StringType)
-      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.OPERATION_TYPE", "column" -> operation.name, "type" -> operation.dataType.sql)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGE.OPERATION_TYPE",
+        "column" -> operation.name,
+        "type" -> operation.dataType.sql
+      )
   }
 
   /** The columns of the rows, then the number of copies. */
   private def updates(df: DataFrame, diff: String, time: Option[String]): DataFrame = {
     val copies = columnOf(df.schema, diff, "diff=")
     if (!copies.dataType.isInstanceOf[IntegralType])
-      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.DIFF_TYPE", "column" -> copies.name, "type" -> copies.dataType.sql)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGE.DIFF_TYPE",
+        "column" -> copies.name,
+        "type" -> copies.dataType.sql
+      )
     // An update's time is not part of the row: a row is not removed at the time of its addition.
     val at = time.map(columnOf(df.schema, _, "time=").name)
     if (at.isEmpty && copies.name == ChangeColumns.Diff && df.columns.contains(ChangeColumns.Time))
@@ -146,7 +159,12 @@ private[streamjoin] object Arrangements {
   private def columnOf(schema: StructType, name: String, what: String): StructField = {
     val resolver = SQLConf.get.resolver
     schema.find(field => resolver(field.name, name)).getOrElse {
-      throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "argument" -> what, "column" -> name, "columns" -> schema.names.mkString(", "))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGE.UNKNOWN_COLUMN",
+        "argument" -> what,
+        "column" -> name,
+        "columns" -> schema.names.mkString(", ")
+      )
     }
   }
 
@@ -167,7 +185,8 @@ private[streamjoin] object Arrangements {
     val named = keys.map(_.map { name =>
       val column = columnOf(schema, name, "keys=")
       if (!RowKey.canHave(column.dataType))
-        throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.KEY_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
+        throw StreamJoinErrors
+          .analysis("STREAMJOIN_ARRANGE.KEY_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
       column.name
     })
     named.diff(named.distinct).headOption.foreach { twice =>

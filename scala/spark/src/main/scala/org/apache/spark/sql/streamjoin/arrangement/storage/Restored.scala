@@ -7,6 +7,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntime
 
 /** The errors of those who remember a version that is not there, or no longer the one they saw. */
 private[streamjoin] object Restored {
+
   /**
    * A query is to continue an arrangement that lacks versions of it.
    *
@@ -57,11 +58,17 @@ private[streamjoin] object Restored {
 
   /** On the driver: a query has read a version. */
   def ofReader(arrangement: String, version: Long, newest: Long): AnalysisException =
-    StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_RESTORED.READER", parameters(arrangement, version, newest): _*)
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_ARRANGEMENT_RESTORED.READER",
+      parameters(arrangement, version, newest): _*
+    )
 
   /** The same, in a task. */
   def inTask(arrangement: String, version: Long, newest: Long): StreamJoinRuntimeException =
-    StreamJoinErrors.runtime("STREAMJOIN_ARRANGEMENT_RESTORED.READER", parameters(arrangement, version, newest): _*)
+    StreamJoinErrors.runtime(
+      "STREAMJOIN_ARRANGEMENT_RESTORED.READER",
+      parameters(arrangement, version, newest): _*
+    )
 
   private def parameters(arrangement: String, version: Long, newest: Long) =
     Seq("arrangement" -> arrangement, "version" -> version.toString, "found" -> found(version, newest))

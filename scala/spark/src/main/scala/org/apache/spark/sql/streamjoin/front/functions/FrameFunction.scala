@@ -155,7 +155,12 @@ private[streamjoin] object FrameFunction {
   private def column(call: Call): LogicalPlan = call.columns.head match {
     case found: Attribute if call.child.outputSet.contains(found) => Project(Seq(found), call.child)
     case other: Attribute =>
-      throw new StreamInput(call.arguments.text("call")).wrong(other.sql, "STREAMJOIN_COLUMN.OTHER_DATAFRAME", "columns" -> call.child.output.map(_.name).mkString(", "), "argument" -> call.arguments.text("argument"))
+      throw new StreamInput(call.arguments.text("call")).wrong(
+        other.sql,
+        "STREAMJOIN_COLUMN.OTHER_DATAFRAME",
+        "columns" -> call.child.output.map(_.name).mkString(", "),
+        "argument" -> call.arguments.text("argument")
+      )
     case Field(field, names) if mayBeField(call.arguments) =>
       val mark = new MetadataBuilder().putBoolean("streamjoin.path", true).build()
       Project(
@@ -189,6 +194,7 @@ private[streamjoin] object FrameFunction {
   /** The error for an expression in place of a column. */
   def computed(arguments: CallArguments, expression: Expression): AnalysisException = {
     val argument = arguments.text("argument")
-    new StreamInput(arguments.text("call")).wrong(expression.sql, "STREAMJOIN_COLUMN.COMPUTED", "argument" -> argument)
+    new StreamInput(arguments.text("call"))
+      .wrong(expression.sql, "STREAMJOIN_COLUMN.COMPUTED", "argument" -> argument)
   }
 }

@@ -27,7 +27,10 @@ object JoinOn {
       throw refused("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY")
     val names = keys.flatten
     if (names.map(_.map(_.toLowerCase).toSet).distinct.size > 1)
-      throw refused("STREAMJOIN_JOIN_KEYS.KEYS_DIFFER", "keys" -> names.map(_.mkString("[", ", ", "]")).mkString(" and "))
+      throw refused(
+        "STREAMJOIN_JOIN_KEYS.KEYS_DIFFER",
+        "keys" -> names.map(_.mkString("[", ", ", "]")).mkString(" and ")
+      )
     names.head
   }
 

@@ -40,7 +40,11 @@ private[streamjoin] object DeltaJoinBuilder {
       throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.NOT_PLAIN", "expression" -> expression.sql)
     }
     select.find(column => !canBeGrouped(column.dataType)).foreach { column =>
-      throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.COLUMN_TYPE", "column" -> column.name, "type" -> column.dataType.sql)
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_DELTA.COLUMN_TYPE",
+        "column" -> column.name,
+        "type" -> column.dataType.sql
+      )
     }
     val inputs = named.map { case (name, relation) =>
       val table = relation.table.asInstanceOf[ChangesTable]

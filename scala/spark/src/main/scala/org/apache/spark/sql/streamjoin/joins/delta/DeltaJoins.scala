@@ -174,7 +174,10 @@ private object TableSide {
   def of(session: SparkSession, side: LogicalPlan): Option[TableSide] = side match {
     case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
       if (table.isPrevious || table.atLeast.isDefined || table.rematch.isDefined)
-        throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.TABLE_OPTIONS", "arrangement" -> table.options.root.getName)
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_DELTA.TABLE_OPTIONS",
+          "arrangement" -> table.options.root.getName
+        )
       val changes = ChangesTable.stream(session, table.options.root.toString, Map.empty)
       changes.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed.collectFirst {
         case stream: StreamingRelationV2 =>

@@ -35,7 +35,12 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     val join = TableJoin.of(written.join)
     val stream = join.stream
     val watermark = lineage.of(written.time, stream).getOrElse {
-      throw TableJoin.refused(join.table, "STREAMJOIN_TABLE.REMATCH_WATERMARK", "column" -> written.time.name, "mark" -> mark(written))
+      throw TableJoin.refused(
+        join.table,
+        "STREAMJOIN_TABLE.REMATCH_WATERMARK",
+        "column" -> written.time.name,
+        "mark" -> mark(written)
+      )
     }
     UndefinedWatermark.of(watermark, stream).foreach { where =>
       throw where.refused("The join with the table, which keeps rows without a match,")

@@ -98,7 +98,12 @@ private[streamjoin] object TableJoin {
         case times =>
           val found =
             if (times.isEmpty) "no event time" else s"the event times ${times.map(_.name).mkString(", ")}"
-          throw refused(table, "STREAMJOIN_TABLE.REMATCH_EVENT_TIME", "found" -> found, "mark" -> Wording.mark(if (inSql) "t" else "df", "time", inSql))
+          throw refused(
+            table,
+            "STREAMJOIN_TABLE.REMATCH_EVENT_TIME",
+            "found" -> found,
+            "mark" -> Wording.mark(if (inSql) "t" else "df", "time", inSql)
+          )
       }
       TableRematch(join.left, join.right, join.joinType, join.condition, time, micros(length))
     }
@@ -147,7 +152,12 @@ private[streamjoin] object TableJoin {
   def check(optimized: LogicalPlan): Unit = optimized.foreach {
     case join: Join if isMine(join) =>
       tableIn(join).filter(_.rematch.isDefined).foreach { table =>
-        throw refused(table, "STREAMJOIN_TABLE.REMATCH_CONDITION", "write" -> (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..." else "stream.join(table, ..., \"left\")."))
+        throw refused(
+          table,
+          "STREAMJOIN_TABLE.REMATCH_CONDITION",
+          "write" -> (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..."
+                      else "stream.join(table, ..., \"left\").")
+        )
       }
       of(join): Unit
     case _ =>
@@ -188,7 +198,12 @@ private[streamjoin] object TableJoin {
     val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
     val filters = stream.collect { case filter: Filter => filter.condition }
     if (canGo && !filters.exists(_.references.exists(_.name == ChangeColumns.Diff)))
-      throw refused(table, "STREAMJOIN_TABLE.STREAM_TAKES_BACK", "join" -> (if (inSql) "STREAM a JOIN STREAM b" else "sj.join(sj.table(...), sj.table(...))"), "filter" -> (if (inSql) "WHERE _diff > 0" else "where(\"_diff > 0\")"))
+      throw refused(
+        table,
+        "STREAMJOIN_TABLE.STREAM_TAKES_BACK",
+        "join" -> (if (inSql) "STREAM a JOIN STREAM b" else "sj.join(sj.table(...), sj.table(...))"),
+        "filter" -> (if (inSql) "WHERE _diff > 0" else "where(\"_diff > 0\")")
+      )
   }
 
   private def joined(
@@ -213,7 +228,11 @@ private[streamjoin] object TableJoin {
     if (indexes.isEmpty) {
       val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
       if (equal.isEmpty && conditions.nonEmpty)
-        throw refused(table, "STREAMJOIN_TABLE.NO_EQUALITY", "condition" -> conditions.map(_.sql).mkString(" AND "))
+        throw refused(
+          table,
+          "STREAMJOIN_TABLE.NO_EQUALITY",
+          "condition" -> conditions.map(_.sql).mkString(" AND ")
+        )
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_TABLE_KEY",
         "arrangement" -> arrangement.root,

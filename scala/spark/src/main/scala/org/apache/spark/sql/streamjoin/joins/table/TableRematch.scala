@@ -31,7 +31,8 @@ final private[streamjoin] case class TableRematch(
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TableRematch =
     copy(left = newLeft, right = newRight)
 
-  override def disabled: AnalysisException = TableJoin.refused(TableJoin.tableIn(this).get, "STREAMJOIN_TABLE.REMATCH_DISABLED")
+  override def disabled: AnalysisException =
+    TableJoin.refused(TableJoin.tableIn(this).get, "STREAMJOIN_TABLE.REMATCH_DISABLED")
 }
 
 private[streamjoin] object TableRematch {

@@ -35,8 +35,7 @@ private[streamjoin] object AsOfClauses {
     def eventTime = EventTimeOfInput.of(join, Side.Right, clause)
     def operation = join.right.output.find(_.name.equalsIgnoreCase(ChangeType))
     def known[A](declared: Either[String, A]): A = declared.fold(
-      missing =>
-        throw clause.error("STREAMJOIN_CLAUSE.VERSIONS_COLUMN", "column" -> missing),
+      missing => throw clause.error("STREAMJOIN_CLAUSE.VERSIONS_COLUMN", "column" -> missing),
       identity
     )
     def of(key: Seq[Expression]) = TemporalColumns[Attribute, Expression](
@@ -144,9 +143,7 @@ private[streamjoin] object AsOfClauses {
     val sparks =
       if (join.left.isStreaming && join.right.isStreaming) None else SparksAsOfJoin.of(join, condition)
     sparks.foreach { _ =>
-      within.foreach(limits =>
-        throw limits.error("STREAMJOIN_CLAUSE.ASOF_LIMIT_IN_BATCH")
-      )
+      within.foreach(limits => throw limits.error("STREAMJOIN_CLAUSE.ASOF_LIMIT_IN_BATCH"))
     }
     sparks.fold {
       new AsOfJoins(clause.name, "as-of", Some(clause.where))
@@ -166,5 +163,9 @@ private[streamjoin] object AsOfClauses {
     }
 
   private def unknown(name: Seq[String], of: LogicalPlan, clause: Clause): AnalysisException =
-    clause.error("STREAMJOIN_CLAUSE.UNKNOWN_COLUMN", "column" -> name.mkString("."), "columns" -> of.output.map(_.qualifiedName).mkString(", "))
+    clause.error(
+      "STREAMJOIN_CLAUSE.UNKNOWN_COLUMN",
+      "column" -> name.mkString("."),
+      "columns" -> of.output.map(_.qualifiedName).mkString(", ")
+    )
 }

@@ -81,7 +81,10 @@ final private[streamjoin] class AsOfJoins(
   ): LogicalPlan = {
     checkAppendOnly(join.left)
     if (columns.key.isEmpty)
-      throw refused("STREAMJOIN_TEMPORAL.NO_KEY", "write" -> inWords("key=[\"id\"]", "compare them in ON, or declare VERSIONS(TABLE(...), KEY(id))"))
+      throw refused(
+        "STREAMJOIN_TEMPORAL.NO_KEY",
+        "write" -> inWords("key=[\"id\"]", "compare them in ON, or declare VERSIONS(TABLE(...), KEY(id))")
+      )
     val conjuncts = conjunctsOf(join)
     val keys = columns.key.map { key =>
       conjuncts
@@ -197,13 +200,21 @@ final private[streamjoin] class AsOfJoins(
       tolerance: Option[Long]
   ): LogicalPlan = {
     if (direction != AsOf.Backward && tolerance.isEmpty)
-      throw refused("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "column" -> leftTime.name, "write" -> inWords("tolerance=\"10 minutes\"", "after MATCH_CONDITION (...) WITHIN 10 MINUTES"))
+      throw refused(
+        "STREAMJOIN_TEMPORAL.NO_TOLERANCE",
+        "column" -> leftTime.name,
+        "write" -> inWords("tolerance=\"10 minutes\"", "after MATCH_CONDITION (...) WITHIN 10 MINUTES")
+      )
     val conjuncts = conjunctsOf(join)
     val (equalities, besides) = conjuncts.partition(Tie.between(_, join).nonEmpty)
     // Right rows that fail these conditions are no candidates.
     val (ofRight, others) = besides.partition(Tie.isOf(join.right))
     others.filterNot(Tie.isOf(join.left)).headOption.foreach { mixed =>
-      throw refused("STREAMJOIN_TEMPORAL.MIXED_CONDITION", "condition" -> mixed.sql, "write" -> inWords("joined.where(...)", "in WHERE"))
+      throw refused(
+        "STREAMJOIN_TEMPORAL.MIXED_CONDITION",
+        "condition" -> mixed.sql,
+        "write" -> inWords("joined.where(...)", "in WHERE")
+      )
     }
     val keys = equalities.flatMap(Tie.between(_, join).headOption)
     // As written: the optimizer merges the filter with others, which may change between runs.
@@ -237,7 +248,11 @@ final private[streamjoin] class AsOfJoins(
     join.joinType match {
       case Inner | LeftOuter =>
       case other =>
-        throw refused("STREAMJOIN_TEMPORAL.JOIN_TYPE", "type" -> other.sql, "write" -> inWords("how=\"inner\" or how=\"left\"", "JOIN or LEFT JOIN"))
+        throw refused(
+          "STREAMJOIN_TEMPORAL.JOIN_TYPE",
+          "type" -> other.sql,
+          "write" -> inWords("how=\"inner\" or how=\"left\"", "JOIN or LEFT JOIN")
+        )
     }
     Seq("left" -> join.left, "right" -> join.right).find(!_._2.isStreaming).foreach { case (side, _) =>
       throw refused("STREAMJOIN_NOT_A_STREAM.AS_OF", "call" -> call, "side" -> side)
@@ -250,7 +265,11 @@ final private[streamjoin] class AsOfJoins(
   private def conjunctsOf(join: Join): Seq[Expression] = {
     val all = join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
     all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
-      throw refused("STREAMJOIN_TEMPORAL.NOT_REPEATABLE", "condition" -> conjunct.sql, "write" -> inWords("joined.where(...)", "in WHERE"))
+      throw refused(
+        "STREAMJOIN_TEMPORAL.NOT_REPEATABLE",
+        "condition" -> conjunct.sql,
+        "write" -> inWords("joined.where(...)", "in WHERE")
+      )
     }
     all
   }
@@ -263,7 +282,11 @@ final private[streamjoin] class AsOfJoins(
 
   private def compared(condition: Expression, join: Join): ComparedTimes =
     ComparedTimes.in(condition, join).getOrElse {
-      throw refused("STREAMJOIN_TEMPORAL.TIMES", "condition" -> condition.sql, "write" -> inWords("match=\"l.t >= r.t\"", "MATCH_CONDITION (l.t >= r.t)"))
+      throw refused(
+        "STREAMJOIN_TEMPORAL.TIMES",
+        "condition" -> condition.sql,
+        "write" -> inWords("match=\"l.t >= r.t\"", "MATCH_CONDITION (l.t >= r.t)")
+      )
     }
 
   // Columns.
@@ -297,14 +320,22 @@ final private[streamjoin] class AsOfJoins(
       case column: Attribute => column.name
       case field => toPrettySQL(field)
     }
-    refused("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "condition" -> on, "column" -> name, "write" -> inWords(s"on=\"... = $name\"", s"ON ... = $name"))
+    refused(
+      "STREAMJOIN_TEMPORAL.KEY_NOT_TIED",
+      "condition" -> on,
+      "column" -> name,
+      "write" -> inWords(s"on=\"... = $name\"", s"ON ... = $name")
+    )
   }
 
   /** A clause of SQL has a position in the query. */
   private def inWords(ofCall: String, ofSql: String): String = if (where.isEmpty) ofCall else ofSql
 
   private def refused(condition: String, parameters: (String, String)*): AnalysisException =
-    StreamJoinErrors.analysis(condition, parameters ++ Seq("join" -> kind, "where" -> where.getOrElse("")): _*)
+    StreamJoinErrors.analysis(
+      condition,
+      parameters ++ Seq("join" -> kind, "where" -> where.getOrElse("")): _*
+    )
 }
 
 private[streamjoin] object AsOfJoins {

@@ -106,7 +106,11 @@ object VersionedInput {
   private val Op = "op"
 
   private[temporal] val OfApi =
-    EventTimeOfInput.Words("sj.versions", "STREAMJOIN_NOT_A_STREAM.VERSIONS", Some(first => s"time=\"$first\""))
+    EventTimeOfInput.Words(
+      "sj.versions",
+      "STREAMJOIN_NOT_A_STREAM.VERSIONS",
+      Some(first => s"time=\"$first\"")
+    )
 
   private[temporal] val OfSql = EventTimeOfInput.Words(
     "VERSIONS",

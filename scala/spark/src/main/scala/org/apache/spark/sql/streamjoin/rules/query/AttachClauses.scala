@@ -1,7 +1,14 @@
 package org.apache.spark.sql.streamjoin.rules.query
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, InputWithClauses, JoinWithClauses, MatchCondition, Within}
+import org.apache.spark.sql.streamjoin.plans.{
+  AsOfTime,
+  Clause,
+  InputWithClauses,
+  JoinWithClauses,
+  MatchCondition,
+  Within
+}
 
 /**
  * Moves clauses from the inputs to their join, and rejects those that belong to no join. Spark

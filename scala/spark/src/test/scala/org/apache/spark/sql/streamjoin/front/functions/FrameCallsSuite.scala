@@ -79,13 +79,41 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
         ("SELECT *, sj_idle_after('30 seconds') FROM o", "STREAMJOIN_CALL.NOT_JSON", "not 30 seconds"),
         ("SELECT *, sj_idle_after('[]') FROM o", "STREAMJOIN_CALL.NOT_JSON", "a JSON object as text"),
         ("SELECT *, sj_idle_after() FROM o", "STREAMJOIN_CALL.MISSING_ARGUMENT", "after takes a text"),
-        ("""SELECT *, sj_idle_after('{"after": 30}') FROM o""", "STREAMJOIN_CALL.ARGUMENT", "after takes a text, and is 30"),
-        ("""SELECT *, sj_idle_after('{"later": "1s"}') FROM o""", "STREAMJOIN_CALL.UNKNOWN_ARGUMENT", "later. Its arguments: after"),
-        ("""SELECT *, sj_bounds('{"x": 1}') FROM o""", "STREAMJOIN_CALL.UNKNOWN_ARGUMENT", "x. Its arguments: none"),
-        (s"SELECT *, ${Idle.dropRight(1)}, v) FROM o", "STREAMJOIN_CALL.COLUMNS", "at most 0 columns after the JSON, not 1"),
-        ("SELECT *, sj_column('{}') FROM o", "STREAMJOIN_CALL.COLUMNS", "at most 1 columns after the JSON, not 0"),
-        ("""SELECT *, sj_arrange('{"path": "x", "keys": "id"}') FROM o""", "STREAMJOIN_CALL.ARGUMENT", "keys takes a list"),
-        ("""SELECT *, sj_arrange('{"path": "x", "keys": ["id"]}') FROM o""", "STREAMJOIN_CALL.ARGUMENT", "a list of lists of texts"),
+        (
+          """SELECT *, sj_idle_after('{"after": 30}') FROM o""",
+          "STREAMJOIN_CALL.ARGUMENT",
+          "after takes a text, and is 30"
+        ),
+        (
+          """SELECT *, sj_idle_after('{"later": "1s"}') FROM o""",
+          "STREAMJOIN_CALL.UNKNOWN_ARGUMENT",
+          "later. Its arguments: after"
+        ),
+        (
+          """SELECT *, sj_bounds('{"x": 1}') FROM o""",
+          "STREAMJOIN_CALL.UNKNOWN_ARGUMENT",
+          "x. Its arguments: none"
+        ),
+        (
+          s"SELECT *, ${Idle.dropRight(1)}, v) FROM o",
+          "STREAMJOIN_CALL.COLUMNS",
+          "at most 0 columns after the JSON, not 1"
+        ),
+        (
+          "SELECT *, sj_column('{}') FROM o",
+          "STREAMJOIN_CALL.COLUMNS",
+          "at most 1 columns after the JSON, not 0"
+        ),
+        (
+          """SELECT *, sj_arrange('{"path": "x", "keys": "id"}') FROM o""",
+          "STREAMJOIN_CALL.ARGUMENT",
+          "keys takes a list"
+        ),
+        (
+          """SELECT *, sj_arrange('{"path": "x", "keys": ["id"]}') FROM o""",
+          "STREAMJOIN_CALL.ARGUMENT",
+          "a list of lists of texts"
+        ),
         (
           """SELECT *, sj_impose_order('{"time": "t", "lag": "1s", "sort": "yes"}') FROM raw""",
           "STREAMJOIN_CALL.ARGUMENT",
@@ -122,6 +150,8 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
     val found = spark.sql("SELECT * FROM sj_version()").head()
     assert(found.getString(0) == StreamJoin.version)
     assert(found.getString(1) == StreamJoin.sparkVersion)
-    assert(refused("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS")
+    assert(
+      refused("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS"
+    )
   }
 }

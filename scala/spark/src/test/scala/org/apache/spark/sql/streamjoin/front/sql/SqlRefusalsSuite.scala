@@ -38,7 +38,11 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
           "TEMPORAL_TIME",
           mark
         ),
-        ("SELECT o.v FROM o JOIN d FOR SYSTEM_TIME AS OF o.id ON o.id = d.id", "COLUMN.NOT_A_TIMESTAMP", "to_timestamp(id)")
+        (
+          "SELECT o.v FROM o JOIN d FOR SYSTEM_TIME AS OF o.id ON o.id = d.id",
+          "COLUMN.NOT_A_TIMESTAMP",
+          "to_timestamp(id)"
+        )
       )
     ) {
       val message = said(s"STREAMJOIN_$condition")(spark.sql(text))
@@ -72,7 +76,6 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       words :+ "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING)": _*
     )
 
-
   private val cases = Seq(
     within("WITHIN 5 parsecs", "WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
     within("WITHIN 5parsecs", "WITHIN 5parsecs", "parsecs is no unit"),
@@ -99,18 +102,43 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     over("RANGE 10 FOLLOWING", "no unit"),
     over("RANGE 0s PRECEDING", "no length"),
     over("RANGE 1 YEAR PRECEDING", "varies"),
-    Case("SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s", "STREAMJOIN_CLAUSE.TWICE", "WITHIN 6s", "two WITHIN"),
-    Case("SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)", "STREAMJOIN_CLAUSE.TWICE", "WITHIN 5s", "two WITHIN"),
+    Case(
+      "SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s",
+      "STREAMJOIN_CLAUSE.TWICE",
+      "WITHIN 6s",
+      "two WITHIN"
+    ),
+    Case(
+      "SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)",
+      "STREAMJOIN_CLAUSE.TWICE",
+      "WITHIN 5s",
+      "two WITHIN"
+    ),
     Case(
       "SELECT 1 FROM o JOIN d OVER (RANGE 5s FOLLOWING) OVER (RANGE 6s FOLLOWING) USING (id)",
       "STREAMJOIN_CLAUSE.TWICE",
       "OVER (RANGE 6s FOLLOWING)",
       "two OVER"
     ),
-    Case("SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id", "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT", "WITHIN 5s", "left input"),
+    Case(
+      "SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id",
+      "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT",
+      "WITHIN 5s",
+      "left input"
+    ),
     Case("SELECT 1 FROM o WITHIN 5s", "STREAMJOIN_CLAUSE.NO_JOIN", "WITHIN 5s", "at an input of a join"),
-    Case("SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x", "STREAMJOIN_CLAUSE.NO_JOIN", "OVER (RANGE 5s PRECEDING)", "of a join"),
-    Case("SELECT 1 FROM o, LATERAL (SELECT o.id) WITHIN 5s", "STREAMJOIN_CLAUSE.NO_JOIN", "WITHIN 5s", "of a join"),
+    Case(
+      "SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x",
+      "STREAMJOIN_CLAUSE.NO_JOIN",
+      "OVER (RANGE 5s PRECEDING)",
+      "of a join"
+    ),
+    Case(
+      "SELECT 1 FROM o, LATERAL (SELECT o.id) WITHIN 5s",
+      "STREAMJOIN_CLAUSE.NO_JOIN",
+      "WITHIN 5s",
+      "of a join"
+    ),
     Case(
       "SELECT 1 FROM batch b JOIN batch c WITHIN 5s ON b.id = c.id",
       "STREAMJOIN_NOT_A_STREAM.BOUND",
@@ -200,14 +228,24 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "VERSIONS(TABLE(d), TIME(t))",
       "needs the columns that tell"
     ),
-    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))", "STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE", "KEY(v)", "KEY twice"),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))",
+      "STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE",
+      "KEY(v)",
+      "KEY twice"
+    ),
     Case(
       "SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))",
       "STREAMJOIN_TABLE_FUNCTION.CLAUSE",
       "LAG(t)",
       "KEY, TIME, OP, ORDER and UNAVAILABLE"
     ),
-    Case("SELECT * FROM VERSIONS(TABLE(d), KEY(id + 1))", "STREAMJOIN_TABLE_FUNCTION.COLUMN_NAME", "id + 1", "name of a column"),
+    Case(
+      "SELECT * FROM VERSIONS(TABLE(d), KEY(id + 1))",
+      "STREAMJOIN_TABLE_FUNCTION.COLUMN_NAME",
+      "id + 1",
+      "name of a column"
+    ),
     Case(
       "SELECT * FROM VERSIONS(TABLE(d), KEY(nothing))",
       "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN",
@@ -274,15 +312,30 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
       "needs a lag"
     ),
-    Case("SELECT * FROM IMPOSE_ORDER(1, DESCRIPTOR(t), INTERVAL 1 SECOND)", "STREAMJOIN_TABLE_FUNCTION.NO_TABLE", "1", "table first"),
-    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), t, INTERVAL 1 SECOND)", "STREAMJOIN_TABLE_FUNCTION.ARGUMENT", "t", "DESCRIPTOR(ts)"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(1, DESCRIPTOR(t), INTERVAL 1 SECOND)",
+      "STREAMJOIN_TABLE_FUNCTION.NO_TABLE",
+      "1",
+      "table first"
+    ),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), t, INTERVAL 1 SECOND)",
+      "STREAMJOIN_TABLE_FUNCTION.ARGUMENT",
+      "t",
+      "DESCRIPTOR(ts)"
+    ),
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'u', INTERVAL 1 SECOND)",
       "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN",
       "'u'",
       "no column u among id, t, v"
     ),
-    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'v', INTERVAL 1 SECOND)", "STREAMJOIN_TABLE_FUNCTION.COLUMN_TYPE", "'v'", "v is INT"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'v', INTERVAL 1 SECOND)",
+      "STREAMJOIN_TABLE_FUNCTION.COLUMN_TYPE",
+      "'v'",
+      "v is INT"
+    ),
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(SELECT struct(t) s FROM raw), DESCRIPTOR(s.t), INTERVAL 1 SECOND)",
       "STREAMJOIN_TABLE_FUNCTION.FIELD",
@@ -313,20 +366,50 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
       "INTERVAL 1 MONTH",
       "varies"
     ),
-    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', 5)", "STREAMJOIN_TABLE_FUNCTION.LAG", "5", "no interval"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', 5)",
+      "STREAMJOIN_TABLE_FUNCTION.LAG",
+      "5",
+      "no interval"
+    ),
     Case(
       "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', rand() * INTERVAL 1 SECOND)",
       "STREAMJOIN_TABLE_FUNCTION.LAG",
       "rand() * INTERVAL 1 SECOND",
       "not constant"
     ),
-    Case("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', '10 seconds')", "STREAMJOIN_TABLE_FUNCTION.LAG", "'10 seconds'", "no interval"),
+    Case(
+      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', '10 seconds')",
+      "STREAMJOIN_TABLE_FUNCTION.LAG",
+      "'10 seconds'",
+      "no interval"
+    ),
     Case("SELECT * FROM sj_bounds('o')", "STREAMJOIN_TABLE_FUNCTION.NO_TABLE", "'o'", "takes a table"),
-    Case("SELECT * FROM sj_bounds()", "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT", "sj_bounds()", "one query"),
-    Case("SELECT * FROM sj_bounds(TABLE(batch))", "STREAMJOIN_NOT_A_STREAM.BOUNDS", "sj_bounds(TABLE(batch))", "a batch"),
-    Case("SELECT * FROM sj_late_rows()", "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT", "sj_late_rows()", "the name of a query"),
+    Case(
+      "SELECT * FROM sj_bounds()",
+      "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
+      "sj_bounds()",
+      "one query"
+    ),
+    Case(
+      "SELECT * FROM sj_bounds(TABLE(batch))",
+      "STREAMJOIN_NOT_A_STREAM.BOUNDS",
+      "sj_bounds(TABLE(batch))",
+      "a batch"
+    ),
+    Case(
+      "SELECT * FROM sj_late_rows()",
+      "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
+      "sj_late_rows()",
+      "the name of a query"
+    ),
     Case("SELECT * FROM sj_late_rows(7)", "STREAMJOIN_TABLE_FUNCTION.ARGUMENT", "7", "not 7"),
-    Case("SELECT * FROM sj_late_rows('nobody')", "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY", "'nobody'", "none runs")
+    Case(
+      "SELECT * FROM sj_late_rows('nobody')",
+      "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY",
+      "'nobody'",
+      "none runs"
+    )
   )
 
   for (refusal <- cases) test(s"${refusal.condition}: ${refusal.query}") {

@@ -353,8 +353,14 @@ class RematchSuite extends AnyFunSuite with TableTest {
       def start(joined: DataFrame => DataFrame): Any = during(new Stream(joined))(())
       def late = table(people.root, rematch)
       val on = expr("id = customer_id")
-      assert(refused("STREAMJOIN_TABLE.REMATCH_JOIN_TYPE")(start(timed(_).join(late, on))).contains("Write a left join"))
-      assert(refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(start(_.join(late, on, "left_outer"))).contains("withWatermark"))
+      assert(
+        refused("STREAMJOIN_TABLE.REMATCH_JOIN_TYPE")(start(timed(_).join(late, on)))
+          .contains("Write a left join")
+      )
+      assert(
+        refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(start(_.join(late, on, "left_outer")))
+          .contains("withWatermark")
+      )
       assert(
         refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(
           start(orders => timed(orders).withColumn("then", col("at")).join(late, on, "left_outer"))
@@ -362,12 +368,14 @@ class RematchSuite extends AnyFunSuite with TableTest {
       )
       val now = expr("id = customer_id + second(current_timestamp())")
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_KEY")(start(timed(_).join(late, now, "left_outer"))).contains("every batch")
+        refused("STREAMJOIN_TABLE.REMATCH_KEY")(start(timed(_).join(late, now, "left_outer")))
+          .contains("every batch")
       )
       refused("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
       val least = expr("id = customer_id AND name > (SELECT min(id) FROM range(3))")
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(start(timed(_).join(late, least, "left_outer"))).contains("subquery")
+        refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(start(timed(_).join(late, least, "left_outer")))
+          .contains("subquery")
       )
       for (filter <- Seq("name > (SELECT min(id) FROM range(3))", "id IN (SELECT id FROM range(3))")) {
         def filtered = start(timed(_).join(late.where(filter), on, "left_outer"))

@@ -90,7 +90,9 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
     for (text <- Seq("DESCRIBE nobody", "SHOW COLUMNS IN nobody"))
       assert(intercept[AnalysisException](spark.sql(text)).getCondition == "TABLE_OR_VIEW_NOT_FOUND")
     val time = "SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'"
-    assert(refused("STREAMJOIN_TABLE.AS_OF_CLOCK")(spark.sql(time)).contains("FROM people WITH (version = 3)"))
+    assert(
+      refused("STREAMJOIN_TABLE.AS_OF_CLOCK")(spark.sql(time)).contains("FROM people WITH (version = 3)")
+    )
   }
 
   test("sj_arrangements() has a row for an arrangement that is damaged") {

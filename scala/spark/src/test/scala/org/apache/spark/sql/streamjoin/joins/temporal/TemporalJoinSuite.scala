@@ -280,7 +280,10 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         assert(job.seen.flatMap(_.rows).toSeq == Seq(s"0 ${if (last < 0) "-" else last}"))
       }
     for (
-      (order, condition) <- Seq("odd" -> "STREAMJOIN_COLUMN.ORDER_TYPE", "nothing" -> "STREAMJOIN_COLUMN.UNKNOWN")
+      (order, condition) <- Seq(
+        "odd" -> "STREAMJOIN_COLUMN.ORDER_TYPE",
+        "nothing" -> "STREAMJOIN_COLUMN.UNKNOWN"
+      )
     ) {
       val error = intercept[AnalysisException](placed(order)(newStreams()))
       assert(error.getCondition == condition)

@@ -124,8 +124,12 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
 
   test("a batch on either side is refused") {
     val batch = spark.range(1).selectExpr("'a' AS id", "TIMESTAMP'2024-06-01' AS t", "1 AS v")
-    building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the right input is a batch")(s => temporalOf(s.marked("o"), batch))
-    building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the left input is a batch")(s => temporalOf(batch, s.marked("d")))
+    building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the right input is a batch")(s =>
+      temporalOf(s.marked("o"), batch)
+    )
+    building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the left input is a batch")(s =>
+      temporalOf(batch, s.marked("d"))
+    )
   }
 
   test("a stream whose rows can be retracted is refused") {
