@@ -3,11 +3,13 @@
 import json
 import re
 import textwrap
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONDITIONS = ROOT / "python" / "src" / "streamjoin" / "error-conditions.json"
+FUNCTIONS = CONDITIONS.with_name("functions.json")
 PAGE = ROOT / "docs" / "errors.md"
 
 HEAD = """\
@@ -37,11 +39,18 @@ Python package are `streamjoin.StreamJoinError`, a `PySparkException`. All have 
 In the messages below, a name such as `<column>` stands for a value. The last sentences of a message say what to do."""
 
 
+@cache
+def _read(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
 def plain(text: str) -> str:
     """Return a message as Markdown: its values are code, and no other character has a meaning."""
     parts = re.split(r"(`[^`]*`|<[\w.]+>)", text)
+    functions = {f"<sj.{id}>": function.get("python") for id, function in _read(FUNCTIONS).items()}
     parts[::2] = [re.sub(r"([\\*_\[\]<>#|])", r"\\\1", part) for part in parts[::2]]
-    return "".join(f"`{part}`" if part.startswith("<") else part for part in parts)
+    return "".join(f"`{functions.get(part, part)}`" if part.startswith("<") else part for part in parts)
 
 
 def section(name: str, condition: dict[str, Any]) -> str:
@@ -62,7 +71,7 @@ def section(name: str, condition: dict[str, Any]) -> str:
 
 def page() -> str:
     """Return the page."""
-    conditions = json.loads(CONDITIONS.read_text(encoding="utf-8"))
+    conditions = _read(CONDITIONS)
     sections = [section(name, condition) for name, condition in sorted(conditions.items())]
     origin = "<!-- Written by docs/error_page.py from error-conditions.json. -->"
     return "\n\n".join(["# Errors", HEAD, *sections, origin]) + "\n"

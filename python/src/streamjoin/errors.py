@@ -78,6 +78,7 @@ class StreamJoinError(PySparkException):
         template = _conditions()[name]
         parts = [template, template["subClass"][cause]] if cause else [template]
         text = " ".join("\n".join(part["message"]) for part in parts)
+        text = re.sub(r"<(sj\.[\w.]+)>", r"\1", text)
         text = re.sub(r"<(\w+)>", lambda found: parameters.get(found[1], found[0]), text)
         self._text = f"[{condition}] {text} SQLSTATE: {template['sqlState']}"
         self._condition: Condition = condition

@@ -144,7 +144,9 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     def none = StreamJoin.window(orders, deliveries).on("order_id")
     assert(condition(none.toDF()) == "STREAMJOIN_WINDOW")
     assert(condition(none.following("1 hour").preceding("1 hour").toDF()) == "STREAMJOIN_WINDOW")
-    assert(condition(none.following("0 seconds").toDF()) == "STREAMJOIN_WINDOW")
+    val empty = intercept[AnalysisException](none.following("0 seconds").toDF())
+    assert(empty.getCondition == "STREAMJOIN_WINDOW")
+    assert(empty.getMessage.contains("StreamJoin.window takes one window"))
   }
 
   test("a temporal join") {

@@ -90,6 +90,9 @@ private[streamjoin] object FunctionTable {
 
   def byId(id: String): Function = byIds(id)
 
+  lazy val byPythonName: Map[String, Function] =
+    functions.filter(_.has(Language.Python)).map(function => function.name(Language.Python) -> function).toMap
+
   /** The calls of some forms by name; calls of different forms may have the same name. */
   def calls(forms: String*): Map[String, Call] =
     functions.flatMap(_.calls).filter(call => forms.contains(call.form)).map(call => call.name -> call).toMap

@@ -9,8 +9,14 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.SparkRuntimeException
 import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.streamjoin.base.FunctionTable.Language
 
-/** The errors of streamjoin; `streamjoin/error-conditions.json` has every message and SQLSTATE. */
+/**
+ * The errors of streamjoin; `streamjoin/error-conditions.json` has every message and SQLSTATE.
+ *
+ * A message names a function by its id, `<sj.arrange>`, and a value by its name in Python. What is
+ * thrown has the name of the language in which the call was written.
+ */
 private[streamjoin] object StreamJoinErrors {
 
   /** In its parameters, `where` is a position in a text of SQL, which ends the message. */
@@ -26,6 +32,8 @@ private[streamjoin] object StreamJoinErrors {
   }
 
   private val Parameter = "<(\\w+)>".r
+
+  private val FunctionId = "<sj\\.([\\w.]+)>".r
 
   lazy val conditions: Map[String, Condition] = {
     val in = getClass.getResourceAsStream("/streamjoin/error-conditions.json")
@@ -54,31 +62,50 @@ private[streamjoin] object StreamJoinErrors {
 
   /** An error on the driver, before or while a query starts. */
   def analysis(name: String, parameters: (String, Any)*): AnalysisException = {
-    val condition = conditions(name)
-    val byName = texts(parameters)
+    val (condition, values) = named(name, parameters)
     new AnalysisException(
       errorClass = name,
       sqlState = condition.sqlState,
       messageTemplate = condition.template,
-      messageParameters = byName,
+      messageParameters = values,
       cause = None,
-      message = Some(condition.message(byName))
+      message = Some(condition.message(values))
     )
   }
 
   /** An error in a task. */
-  def runtime(name: String, parameters: (String, Any)*): StreamJoinRuntimeException =
-    new StreamJoinRuntimeException(conditions(name), texts(parameters))
+  def runtime(name: String, parameters: (String, Any)*): StreamJoinRuntimeException = {
+    val (condition, values) = named(name, parameters)
+    new StreamJoinRuntimeException(condition, values)
+  }
+
+  /** With the names of functions in the language of the caller. */
+  private def named(name: String, parameters: Seq[(String, Any)]): (Condition, Map[String, String]) = {
+    val values = parameters.map { case (key, value) => key -> value.toString }.toMap
+    val language =
+      if (values.get("where").exists(_.nonEmpty)) Language.Sql
+      else if (Thread.currentThread.getStackTrace.exists(isOfScalaApi)) Language.Scala
+      else Language.Python
+    val condition = conditions(name)
+    val template = FunctionId.replaceAllIn(
+      condition.template,
+      found => Matcher.quoteReplacement(FunctionTable.byId(found.group(1)).name(language))
+    )
+    (
+      condition.copy(template = template),
+      values.transform((_, value) => FunctionTable.byPythonName.get(value).fold(value)(_.name(language)))
+    )
+  }
+
+  private def isOfScalaApi(frame: StackTraceElement) =
+    frame.getClassName.startsWith("streamjoin.") && !frame.getClassName.startsWith("streamjoin.core.")
 
   /** Names in a message. */
   def listed(names: Seq[String]): String = if (names.isEmpty) "none" else names.mkString(", ")
-
-  private def texts(parameters: Seq[(String, Any)]): Map[String, String] =
-    parameters.map { case (name, value) => name -> value.toString }.toMap
 }
 
 /**
- * Thrown when a task of a join cannot go on; what was committed before stays as it is. It is a
+ * Thrown when a task of a join cannot continue; what was committed before stays as it is. It is a
  * [[SparkRuntimeException]], so that callers, including PySpark, can catch it as one. That class
  * accepts Spark's conditions only, so its getters are overridden.
  */

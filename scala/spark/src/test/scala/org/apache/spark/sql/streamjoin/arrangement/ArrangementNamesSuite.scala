@@ -89,7 +89,7 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
       )
       for ((name, join) <- joins) {
         val said = refused("STREAMJOIN_DELTA.FRAMES")(join())
-        assert(said.contains("write sj.delta_join"), name)
+        assert(said.contains("join them with sj.delta_join"), name)
         assert(said.contains("sj.table"), name)
         assert(!said.contains("GROUP BY"), name)
       }

@@ -56,7 +56,7 @@ private[start] object CheckRetractions {
       )
     case (Side.Right, false) =>
       Seq(
-        "lookup" -> "sj.table(...)",
+        "lookup" -> "sj.table",
         "versions" -> "sj.versions(right.withColumn(\"op\", F.expr(\"if(_diff > 0, 'insert', 'delete')\")), key=..., op=\"op\")"
       )
   }
