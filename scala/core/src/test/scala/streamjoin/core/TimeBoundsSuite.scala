@@ -37,7 +37,7 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(TimeBounds.tightest(several) == Seq(TimeBound(0, 1, 4), TimeBound(1, 0, -2)))
   }
 
-  test("an input without a bound is refused, and the error names the input") {
+  test("an input without a bound is rejected, and the error names the input") {
     Seq(
       Seq(TimeBound(1, 0, 1)) -> Side.Left,
       Seq(TimeBound(0, 1, 4)) -> Side.Right,

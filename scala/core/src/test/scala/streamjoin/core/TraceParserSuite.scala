@@ -27,7 +27,7 @@ class TraceParserSuite extends AnyFunSuite {
 
   private def parsed(text: String): Trace = TraceParser.parse("story", text)
 
-  private def refusal(from: String, to: String): String = {
+  private def rejection(from: String, to: String): String = {
     assert(story.contains(from))
     intercept[TraceError](parsed(story.replace(from, to))).getMessage
   }
@@ -60,7 +60,7 @@ class TraceParserSuite extends AnyFunSuite {
     assert(parsed(story).merged.map(_.map(_.line)) == Seq(Seq(10, 11), Seq(14), Seq(17)))
   }
 
-  test("a trace that cannot be read is refused with the line and the reason") {
+  test("a trace that cannot be read is rejected with the line and the reason") {
     Seq(
       ("join: left_outer", "join: left") -> "the join type is one of inner, left_outer",
       ("join: left_outer", "# nothing") -> "no `join:` directive",
@@ -85,7 +85,7 @@ class TraceParserSuite extends AnyFunSuite {
       ("emit left.time 2", "emits left.time 2") -> "after a step comes",
       ("state |", "state") -> "a state line is"
     ).foreach { case ((from, to), reason) =>
-      val message = refusal(from, to)
+      val message = rejection(from, to)
       assert(message.contains(reason), s"for `$to`")
       assert(message.contains("\n--> "), s"for `$to`")
     }

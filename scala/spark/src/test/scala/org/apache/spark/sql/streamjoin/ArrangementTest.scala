@@ -59,7 +59,7 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
   protected def memory(schema: String): MemoryStream[Row] =
     MemoryStream[Row](Encoders.row(StructType.fromDDL(schema)), spark)
 
-  protected def refused(condition: String)(body: => Any): String = {
+  protected def rejected(condition: String)(body: => Any): String = {
     val error = intercept[Exception](body: Unit)
     assert(SparkTest.errorClass(error).contains(condition), SparkTest.messages(error).mkString("\n"))
     SparkTest.messages(error).mkString("\n")

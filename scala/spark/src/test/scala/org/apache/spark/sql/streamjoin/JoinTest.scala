@@ -70,15 +70,15 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
     } finally job.stop()
 
   /** `start()` throws before anything is written; returns the error. */
-  protected def refusal(frame: DataFrame, mode: String = "append"): AnalysisException = {
+  protected def rejection(frame: DataFrame, mode: String = "append"): AnalysisException = {
     val checkpoint = newFolder()
     val before = spark.streams.active.length
-    val refused = intercept[AnalysisException] {
+    val rejected = intercept[AnalysisException] {
       frame.writeStream.outputMode(mode).option("checkpointLocation", checkpoint).format("noop").start()
     }
     assert(spark.streams.active.length == before)
     assert(Files.list(Path.of(checkpoint)).iterator().asScala.isEmpty, "start() wrote into the checkpoint")
-    refused
+    rejected
   }
 
   /** The joins of a query that streamjoin would run, not Spark. */

@@ -99,7 +99,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
   private def findsNothing(by: ClassicSession, idOrName: String): Unit =
     asked(by, idOrName).foreach { case (what, ask) =>
       val condition = if (what == "state") "STREAMJOIN_OPTION" else "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY"
-      val said = refused(condition)(fail(s"$what: ${ask()}"))
+      val said = rejected(condition)(fail(s"$what: ${ask()}"))
       assert(said.contains(Share), said)
     }
 
@@ -121,7 +121,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     each(findsAll(a, _, "4111"))
     each(findsNothing(b, _))
     val said =
-      refused("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(b.sql("SELECT * FROM sj_late_rows('payments')"))
+      rejected("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(b.sql("SELECT * FROM sj_late_rows('payments')"))
     assert(said.contains("none runs") && !said.contains(query.id.toString), said)
     query.stop()
     each(findsAll(a, _, "4111"))
@@ -187,7 +187,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
         assert(BufferLimits.of(conf).executorIndexMemory.isEmpty)
         assert(IndexSettings.of(conf) == IndexSettings())
       }
-      assert(refused("STREAMJOIN_SERVER_SETTING")(new Joined(a, "own", "x").started()).contains(setting))
+      assert(rejected("STREAMJOIN_SERVER_SETTING")(new Joined(a, "own", "x").started()).contains(setting))
       sharing(new Joined(a, s"$setting", "x").started().stop())
       a.conf.unset(setting)
     }
@@ -220,9 +220,9 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     assert(shown.contains("nightly") && shown.contains(reader.id) && !shown.contains("secret"), shown)
     val release = s"sj_release_reader('${it.root}', '${reader.id}')"
     val drop = s"sj_drop_arrangement('${it.root}', true)"
-    refused("STREAMJOIN_READER_USED")(run(b, release))
-    assert(refused("STREAMJOIN_ARRANGEMENT_USED")(run(b, drop)).contains(reader.id))
-    val said = refused("STREAMJOIN_NO_READER")(run(b, s"sj_release_reader('${it.root}', 'x')"))
+    rejected("STREAMJOIN_READER_USED")(run(b, release))
+    assert(rejected("STREAMJOIN_ARRANGEMENT_USED")(run(b, drop)).contains(reader.id))
+    val said = rejected("STREAMJOIN_NO_READER")(run(b, s"sj_release_reader('${it.root}', 'x')"))
     assert(said.contains(s"nightly (${reader.id})") && !said.contains("secret"))
     query.stop()
     // Without a session that could end it, it would keep versions for its whole age.

@@ -23,8 +23,8 @@ private[streamjoin] trait SqlTest extends JoinTest { this: AnyFunSuite =>
       .createOrReplaceTempView("batch")
   }
 
-  /** The refusal of a text, and the words that its arrows point at. */
-  protected def refused(text: String): (AnalysisException, String) = {
+  /** The rejection of a text, and the words that its arrows point at. */
+  protected def rejected(text: String): (AnalysisException, String) = {
     views
     val error = intercept[AnalysisException](spark.sql(text))
     (error, pointedAt(error.getMessage))

@@ -29,21 +29,21 @@ private[streamjoin] object AwaitedColumns {
       output <- ColumnWatermark.outputs(watermark)
     } yield (output, if (endsLater(column)) 0L else Lag)
     val lags = found.groupMap(_._1.ordinal) { case (output, lag) => output.key -> lag }
-    refusal(operator, found.map(_._1)) match {
-      case Some(refusal) => RejectedOperator(operator.nodeName, operator.output, operator.children, refusal)
+    rejection(operator, found.map(_._1)) match {
+      case Some(rejection) => RejectedOperator(operator.nodeName, operator.output, operator.children, rejection)
       case None if lags.isEmpty => operator
       case None => operator.mapChildren(tell(_, lags.transform((_, keys) => largest(keys))))
     }
   }
 
-  private def refusal(
+  private def rejection(
       operator: LogicalPlan,
       awaited: Seq[ColumnWatermark.Output]
   ): Option[AnalysisException] =
     awaited
       .flatMap(UndefinedWatermark.of(_, operator))
       .headOption
-      .map(_.refused(s"The ${operator.nodeName} of Spark's above a join of two streams"))
+      .map(_.rejected(s"The ${operator.nodeName} of Spark's above a join of two streams"))
       .orElse(
         Option.when(awaited.nonEmpty && goesByOneWatermark && operator.exists(emitsOnEviction))(
           StreamJoinErrors.analysis("STREAMJOIN_SINGLE_WATERMARK", "operator" -> operator.nodeName)

@@ -55,7 +55,7 @@ private[streamjoin] object EventTimeOfInput {
       case Seq() if !input.isStreaming => throw noStream(side, words)
       case Seq() =>
         val times = input.output.filter(_.dataType == TimestampType).map(_.name)
-        throw refused(
+        throw rejected(
           "STREAMJOIN_EVENT_TIME.NONE",
           side,
           words,
@@ -72,15 +72,15 @@ private[streamjoin] object EventTimeOfInput {
           Seq("count" -> columns.size.toString, "columns" -> columns.map(_.qualifiedName).mkString(", "))
         val first = columns.head.name
         throw words.choosing.fold(
-          refused("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
+          rejected("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
         )(choice =>
-          refused("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice(first)): _*)
+          rejected("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice(first)): _*)
         )
     }
 
-  private def noStream(side: Side, words: Words) = refused(words.ofBatch, side, words)
+  private def noStream(side: Side, words: Words) = rejected(words.ofBatch, side, words)
 
-  private def refused(condition: String, side: Side, words: Words, parameters: (String, String)*) =
+  private def rejected(condition: String, side: Side, words: Words, parameters: (String, String)*) =
     StreamJoinErrors.analysis(
       condition,
       parameters ++ Seq("call" -> words.call, "side" -> side.name, "where" -> words.where.getOrElse("")): _*

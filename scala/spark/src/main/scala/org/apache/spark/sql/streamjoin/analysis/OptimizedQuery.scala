@@ -36,7 +36,7 @@ private[streamjoin] object OptimizedQuery {
   def of(query: LogicalPlan, session: SparkSession): LogicalPlan = {
     val optimized = session.asInstanceOf[ClassicSession].sessionState.optimizer.execute(atBatchTime(query))
     optimized.foreachUp {
-      case refused: RejectedOperator => throw refused.refusal
+      case rejected: RejectedOperator => throw rejected.rejection
       case _ =>
     }
     optimized

@@ -33,7 +33,7 @@ private[streamjoin] object Recognition {
 final private[streamjoin] case class UndefinedWatermark(node: StatefulNode, key: Int) {
 
   /** @param waiting what awaits the watermark */
-  def refused(waiting: String): AnalysisException = node.undefinedWatermark(key, waiting)
+  def rejected(waiting: String): AnalysisException = node.undefinedWatermark(key, waiting)
 }
 
 private[streamjoin] object UndefinedWatermark {

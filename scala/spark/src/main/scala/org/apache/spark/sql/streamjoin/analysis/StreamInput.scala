@@ -85,7 +85,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     stream.collect { case mark: EventTimeWatermark => mark } match {
       case Seq(mark) if mark.eventTime.exprId == timestamp(stream, time).exprId => mark.nodeId
       case _ =>
-        throw refused("STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM")
+        throw rejected("STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM")
     }
 
   /** Keeps the stream from holding others back once it has had no row for a time. */
@@ -93,7 +93,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     checkIsStream(stream)
     checkIsInput(stream)
     if (!stream.exists(_.isInstanceOf[EventTimeWatermark]))
-      throw refused("STREAMJOIN_INPUT.NO_WATERMARK")
+      throw rejected("STREAMJOIN_INPUT.NO_WATERMARK")
     val micros = length("after", timeout)
     if (micros < MICROS_PER_MILLIS) throw duration("after", timeout, "it is not a millisecond or longer")
     IdleAfter(micros / MICROS_PER_MILLIS, stream)
@@ -101,14 +101,14 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
 
   private def checkIsStream(stream: LogicalPlan): Unit =
     if (!stream.isStreaming)
-      throw refused("STREAMJOIN_NOT_A_STREAM.STREAM")
+      throw rejected("STREAMJOIN_NOT_A_STREAM.STREAM")
 
   /** A stateful operator decides when to emit its rows; that says nothing about its sources. */
   private def checkIsInput(stream: LogicalPlan): Unit =
     stream
       .find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode])
       .foreach { operator =>
-        throw refused("STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "operator" -> operator.nodeName)
+        throw rejected("STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "operator" -> operator.nodeName)
       }
 
   private def checkMarked(stream: LogicalPlan, time: String): Unit = {
@@ -177,12 +177,12 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
   def length(argument: String, text: String): Long = DurationText.length(call, argument, text)
 
   def duration(argument: String, text: String, reason: String): AnalysisException =
-    DurationText.refused(call, argument, text, reason)
+    DurationText.rejected(call, argument, text, reason)
 
   private[streamjoin] def wrong(column: String, condition: String, parameters: (String, String)*) =
-    refused(condition, parameters :+ ("column" -> column): _*)
+    rejected(condition, parameters :+ ("column" -> column): _*)
 
-  private def refused(condition: String, parameters: (String, String)*) =
+  private def rejected(condition: String, parameters: (String, String)*) =
     StreamJoinErrors.analysis(condition, parameters :+ ("call" -> call): _*)
 }
 

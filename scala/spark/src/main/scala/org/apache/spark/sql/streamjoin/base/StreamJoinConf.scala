@@ -20,16 +20,16 @@ private[streamjoin] object StreamJoinConf {
     .booleanConf
     .createWithDefault(true)
 
-  val Refuse = "refuse"
+  val Reject = "reject"
   val Spark = "spark"
 
   val Unbounded: ConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.unbounded")
-    .doc("What to do with a join that streamjoin refuses: refuse it, or hand it to Spark's own operator.")
+    .doc("What happens to a join that streamjoin does not run: an error, or Spark's own operator runs it.")
     .version("0.1.0")
     .stringConf
-    .checkValues(Set(Refuse, Spark))
-    .createWithDefault(Refuse)
+    .checkValues(Set(Reject, "refuse", Spark)) // "refuse" was the name of "reject" up to 0.1.0
+    .createWithDefault(Reject)
 
   val WatermarkBeforeFilter: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.watermarkBeforeFilter")

@@ -38,7 +38,7 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
     )
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
-    if (!overwriteIfPossible && !isConditional) refuseExisting(path)
+    if (!overwriteIfPossible && !isConditional) rejectExisting(path)
     val builder = fs.createFile(path)
     builder.overwrite(overwriteIfPossible)
     if (overwriteIfPossible) builder.opt(WithoutChecks, true)
@@ -46,7 +46,7 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
     new Output(builder.build(), path, overwriteIfPossible)
   }
 
-  private def refuseExisting(path: Path): Unit =
+  private def rejectExisting(path: Path): Unit =
     if (fs.exists(path)) throw alreadyExists(path)
 
   private def alreadyExists(path: Path) = new FileAlreadyExistsException(s"$path already exists")
@@ -58,7 +58,7 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
     override def close(): Unit = if (!isOver) {
       isOver = true
       if (!mayReplace && !isConditional)
-        try refuseExisting(path)
+        try rejectExisting(path)
         catch {
           case NonFatal(failed) =>
             out.abort()

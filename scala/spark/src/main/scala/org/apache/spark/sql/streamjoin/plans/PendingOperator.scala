@@ -37,11 +37,11 @@ final private[streamjoin] case class RejectedOperator(
     what: String,
     output: Seq[Attribute],
     children: Seq[LogicalPlan],
-    refusal: AnalysisException
+    rejection: AnalysisException
 ) extends LogicalPlan {
 
   // The exception has neither columns nor nodes in it, but equals only itself.
-  override protected def stringArgs: Iterator[Any] = Iterator(what, refusal.getCondition)
+  override protected def stringArgs: Iterator[Any] = Iterator(what, rejection.getCondition)
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): RejectedOperator =
     copy(children = newChildren)
@@ -52,13 +52,13 @@ final private[streamjoin] case class RejectedOperatorExec(
     what: String,
     output: Seq[Attribute],
     children: Seq[SparkPlan],
-    @transient refusal: AnalysisException
+    @transient rejection: AnalysisException
 ) extends SparkPlan {
   override def nodeName: String = what
 
-  override def simpleString(maxFields: Int): String = s"$nodeName refused: ${refusal.getMessage}"
+  override def simpleString(maxFields: Int): String = s"$nodeName refused: ${rejection.getMessage}"
 
-  override protected def doExecute(): RDD[InternalRow] = throw refusal
+  override protected def doExecute(): RDD[InternalRow] = throw rejection
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): RejectedOperatorExec =
     copy(children = newChildren)

@@ -19,18 +19,18 @@ private[streamjoin] object DurationText {
    *   API call that the user wrote, and its argument, for errors
    */
   def length(call: String, argument: String, text: String): Long = {
-    def refuse(reason: String) = throw refused(call, argument, text, reason)
+    def reject(reason: String) = throw rejected(call, argument, text, reason)
     val interval =
       try IntervalUtils.fromIntervalString(text)
-      catch { case NonFatal(_) => refuse("it is not a number followed by a unit") }
-    if (interval.months != 0) refuse("the length of months and years varies; say it in days")
+      catch { case NonFatal(_) => reject("it is not a number followed by a unit") }
+    if (interval.months != 0) reject("the length of months and years varies; say it in days")
     // Watermarks are kept in microseconds, as event times are.
     val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
-    if (micros.abs > Longest) refuse("it is longer than a thousand years")
+    if (micros.abs > Longest) reject("it is longer than a thousand years")
     micros.toLong
   }
 
-  def refused(call: String, argument: String, text: String, reason: String): AnalysisException =
+  def rejected(call: String, argument: String, text: String, reason: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_DURATION",
       "call" -> call,

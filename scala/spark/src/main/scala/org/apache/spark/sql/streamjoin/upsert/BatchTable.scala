@@ -91,7 +91,7 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
     val known = recorded(connection, of)
     for (last <- known; into <- last.target)
       if (into != name.take(MaxTarget) && into != target.take(MaxTarget))
-        throw refused(
+        throw rejected(
           target,
           last.batch,
           "STREAMJOIN_UPSERT_BATCH.OTHER_TARGET",
@@ -153,7 +153,7 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
       write.executeUpdate()
     }
     if (count != 1)
-      throw refused(target, now, "STREAMJOIN_UPSERT_BATCH.ANOTHER_RUN")
+      throw rejected(target, now, "STREAMJOIN_UPSERT_BATCH.ANOTHER_RUN")
   }
 }
 
@@ -195,7 +195,7 @@ private[upsert] object BatchTable {
     case Some(`batch`) => true
     case Some(known) if known.number == batch.number - 1 => false
     case Some(known) if known.number >= batch.number =>
-      throw refused(
+      throw rejected(
         target,
         batch,
         "STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED",
@@ -207,8 +207,8 @@ private[upsert] object BatchTable {
   }
 
   private def lacks(target: String, batch: UpsertBatch, last: Option[UpsertBatch]): AnalysisException =
-    last.fold(refused(target, batch, "STREAMJOIN_UPSERT_BATCH.NO_BATCH", "batches" -> Name)) { known =>
-      refused(target, batch, "STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", "known" -> known.number)
+    last.fold(rejected(target, batch, "STREAMJOIN_UPSERT_BATCH.NO_BATCH", "batches" -> Name)) { known =>
+      rejected(target, batch, "STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", "known" -> known.number)
     }
 
   /**
@@ -226,7 +226,7 @@ private[upsert] object BatchTable {
 
   /** The target had rows after the last batch, and is another table without any now. */
   def emptied(target: String, batch: UpsertBatch): AnalysisException =
-    refused(target, batch, "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN")
+    rejected(target, batch, "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN")
 
   /** The staging table does not have what the tasks have written. */
   def lost(
@@ -236,7 +236,7 @@ private[upsert] object BatchTable {
       wanted: Long,
       found: Long
   ): AnalysisException =
-    refused(
+    rejected(
       target,
       batch,
       "STREAMJOIN_UPSERT_BATCH.STAGING",
@@ -245,7 +245,7 @@ private[upsert] object BatchTable {
       "wanted" -> wanted
     )
 
-  private def refused(target: String, batch: UpsertBatch, condition: String, parameters: (String, Any)*) =
+  private def rejected(target: String, batch: UpsertBatch, condition: String, parameters: (String, Any)*) =
     StreamJoinErrors.analysis(
       condition,
       parameters ++ Seq("batch" -> batch.number, "query" -> batch.query, "target" -> target): _*

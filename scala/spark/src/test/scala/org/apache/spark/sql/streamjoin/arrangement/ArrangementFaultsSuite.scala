@@ -14,7 +14,7 @@ import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest}
 
 import streamjoin.StreamJoin
 
-/** Faulty input and leftover files of arrangements: what is refused, kept or removed. */
+/** Faulty input and leftover files of arrangements: what is rejected, kept or removed. */
 class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._
 
@@ -146,7 +146,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         // Rows of an uncommitted batch are not visible.
         val late = unknown.select("batch").collect().map(_.getLong(0)).toSeq
         assert(late.max == 3)
-        refused("STREAMJOIN_OPERATION")(it.feed(Row(9, 9, "u"), Row(1, 1, "no operation")))
+        rejected("STREAMJOIN_OPERATION")(it.feed(Row(9, 9, "u"), Row(1, 1, "no operation")))
         assert(kept == four)
         val parsed = unknown.selectExpr("from_json(row, 'id INT, k INT, op STRING').op AS op")
         assert(parsed.where("op = 'd'").count() == 2)
@@ -158,7 +158,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     val it = orders()
     during(it) {
       it.feed(Row(1, 1, "u"))
-      refused("STREAMJOIN_LATE_ROWS_NOT_KEPT")(StreamJoin.lateRows(it.running))
+      rejected("STREAMJOIN_LATE_ROWS_NOT_KEPT")(StreamJoin.lateRows(it.running))
       assert(!Files.exists(Path.of(it.checkpoint, "late-rows")))
     }
   }
@@ -170,7 +170,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
       val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
       during(it) {
         it.feed(Row(1, 2L), Row(2, Int.MaxValue.toLong), Row(2, -Int.MaxValue.toLong))
-        val said = refused("STREAMJOIN_DIFF")(it.feed(Row(3, 1L), Row(1, diff)))
+        val said = rejected("STREAMJOIN_DIFF")(it.feed(Row(3, 1L), Row(1, diff)))
         assert(said.contains(s"copies $diff"))
         assert(said.contains("2147483647"))
         assert(it.folder.newest == 0)
@@ -240,20 +240,20 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  // Refused before anything runs.
+  // Rejected before anything runs.
 
-  test("an invalid limit is refused when the stream is created, and the error shows a valid one") {
+  test("an invalid limit is rejected when the stream is created, and the error shows a valid one") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     for {
       option <- Seq("maxVersionsPerTrigger", "maxRowsPerTrigger")
       value <- Seq("0", "-1", "1.5", "many")
     } {
-      val said = refused("STREAMJOIN_OPTION")(
+      val said = rejected("STREAMJOIN_OPTION")(
         spark.readStream.format("streamjoin").option(option, value).load(it.root)
       )
       assert(said.contains(s"""option("$option", 10)"""))
-      refused("STREAMJOIN_OPTION")(
+      rejected("STREAMJOIN_OPTION")(
         Frames.delta(
           spark,
           Seq("x" -> it.root, "y" -> it.root),
@@ -262,10 +262,10 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         )
       )
     }
-    refused("STREAMJOIN_OPTION")(spark.read.format("streamjoin").option("version", -1).load(it.root))
+    rejected("STREAMJOIN_OPTION")(spark.read.format("streamjoin").option("version", -1).load(it.root))
   }
 
-  test("complete mode, and update mode without op=, are refused at start()") {
+  test("complete mode, and update mode without op=, are rejected at start()") {
     def start(mode: String, op: Option[String]) = {
       val it = orders()
       val counts = it.stream
@@ -289,11 +289,11 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         rowsOf(root)
       } finally query.stop()
     }
-    val complete = refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")(start("complete", Some("op")))
+    val complete = rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")(start("complete", Some("op")))
     assert(complete.contains("complete mode"))
     assert(complete.contains("outputMode(\"update\")"))
-    refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")(start("complete", None))
-    val update = refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE")(start("update", None))
+    rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")(start("complete", None))
+    val update = rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE")(start("update", None))
     assert(update.contains("update mode"))
     assert(update.contains("op="))
     assert(start("update", Some("op")) == Seq("1 2"))

@@ -75,7 +75,7 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("joining two arrangement streams as DataFrames is refused with a hint at sj.delta_join") {
+  test("joining two arrangement streams as DataFrames is rejected with a hint at sj.delta_join") {
     val folder = newFolder("arrangements")
     withConf(Folder -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
@@ -88,13 +88,13 @@ class ArrangementNamesSuite extends AnyFunSuite with TableTest {
         "anti" -> (() => stream("a").join(stream("b"), expr("a.id = b.id"), "left_anti"))
       )
       for ((name, join) <- joins) {
-        val said = refused("STREAMJOIN_DELTA.FRAMES")(join())
+        val said = rejected("STREAMJOIN_DELTA.FRAMES")(join())
         assert(said.contains("join them with sj.delta_join"), name)
         assert(said.contains("sj.table"), name)
         assert(!said.contains("GROUP BY"), name)
       }
       val counted = "SELECT count(*) FROM STREAM people a JOIN STREAM people b ON a.id = b.id"
-      assert(refused("STREAMJOIN_DELTA.MORE_THAN_JOINS")(spark.sql(counted)).contains("GROUP BY"))
+      assert(rejected("STREAMJOIN_DELTA.MORE_THAN_JOINS")(spark.sql(counted)).contains("GROUP BY"))
       assert(
         spark.sql("SELECT name FROM people ORDER BY id").collect().toSeq == Seq(Row("John"), Row("Frank"))
       )

@@ -17,7 +17,7 @@ import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.{Encoders, Row}
 
-/** What an arrangement keeps and for how long, and what it refuses with which error class. */
+/** What an arrangement keeps and for how long, and what it rejects with which error class. */
 class ArrangementSuite extends AnyFunSuite with ArrangementTest {
 
   private val schema = "id INT, k INT, op STRING"
@@ -50,13 +50,13 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
           def seen =
             rowsOf(names.root, Some(version.toLong)).map(_.takeWhile(_ != ' ').toInt).sorted
           if (version >= newest.since) assert(seen == ids(version).sorted, s"version $version")
-          else refused("STREAMJOIN_VERSION_GONE")(seen)
+          else rejected("STREAMJOIN_VERSION_GONE")(seen)
         }
         assert(newest.since == math.max(0, 6 - kept))
         if (kept == 2) assert(numbers(names.root, "versions").head > 0, "nothing was removed")
         else assert(numbers(names.root, "versions") == (0 to 6))
         assert(numbers(names.root, "changes").forall(_ >= numbers(names.root, "versions").head))
-        refused("STREAMJOIN_NO_VERSION")(rowsOf(names.root, Some(7)))
+        rejected("STREAMJOIN_NO_VERSION")(rowsOf(names.root, Some(7)))
         // The base that the newest version starts from, and the changes since.
         val base = newest.bases.maxBy(_.manifest)
         val live = names.folder.manifest(base.manifest).baseFiles ++
@@ -67,7 +67,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a lease keeps the versions that its reader needs; once it expires, the reader is refused") {
+  test("a lease keeps the versions that its reader needs; once it expires, the reader is rejected") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
       val reader = deltaJoin(Seq("a" -> names, "b" -> names), "a.id = b.id", Seq("a.id"))
@@ -97,11 +97,11 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         assert(numbers(names.root, "versions").head > 6, "the changes that it needs are gone")
         for (forgotten <- Seq(false, true)) {
           if (forgotten) forgetIndexes()
-          val said = refused("STREAMJOIN_ARRANGEMENT_RETENTION")(reader.start().settle())
+          val said = rejected("STREAMJOIN_ARRANGEMENT_RETENTION")(reader.start().settle())
           assert(said.contains("since"))
           reader.stop()
         }
-        assert(ArrangementState.of(names.folder).readers.isEmpty, "the refused reader gets no new lease")
+        assert(ArrangementState.of(names.folder).readers.isEmpty, "the rejected reader gets no new lease")
         for (i <- 15 to 16) names.feed(Row(i, "x"))
         assert(names.folder.manifest(16).since == 15)
       }
@@ -147,18 +147,18 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     during(it) {
       it.feed(Row(1, 1, "i"))
       during(reader)(reader.settle())
-      assert(refused("STREAMJOIN_ARRANGEMENT_USED")(drop(force = true)).contains("maintains it"))
+      assert(rejected("STREAMJOIN_ARRANGEMENT_USED")(drop(force = true)).contains("maintains it"))
     }
     val names = ArrangementState.of(it.folder).readers.map(_.id)
     assert(names.size == 2)
-    names.foreach(name => assert(refused("STREAMJOIN_ARRANGEMENT_USED")(drop(force = false)).contains(name)))
+    names.foreach(name => assert(rejected("STREAMJOIN_ARRANGEMENT_USED")(drop(force = false)).contains(name)))
     assert(release(names.head) == Seq(Row(names.head, 0L)))
-    assert(refused("STREAMJOIN_NO_READER")(release(names.head)).contains(names(1)))
+    assert(rejected("STREAMJOIN_NO_READER")(release(names.head)).contains(names(1)))
     assert(ArrangementState.of(it.folder).readers.map(_.id) == names.tail)
     // A command as any other: EXPLAIN does not run it, and it is no part of a query.
     val command = s"SELECT * FROM sj_drop_arrangement('${it.root}', true)"
     spark.sql(s"EXPLAIN $command").collect()
-    refused("STREAMJOIN_TABLE_FUNCTION.COMMAND")(spark.sql(s"SELECT count(*) FROM ($command)"))
+    rejected("STREAMJOIN_TABLE_FUNCTION.COMMAND")(spark.sql(s"SELECT count(*) FROM ($command)"))
     assert(it.folder.exists)
     val other = Files.writeString(Path.of(it.root, "not-its-own"), "")
     assert(drop(force = true).toSeq == Seq(Row(s"file:${it.root}")))
@@ -168,13 +168,13 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     during(again)(again.feed(Row(1, 1, "i")))
     drop(force = true)
     assert(!Files.exists(Path.of(it.root)))
-    refused("STREAMJOIN_NO_ARRANGEMENT")(drop(force = true))
-    refused("STREAMJOIN_NO_ARRANGEMENT")(release(names(1)))
-    refused("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(spark.sql("SELECT * FROM sj_drop_arrangement()"))
-    refused("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(spark.sql("SELECT * FROM sj_release_reader('a')"))
+    rejected("STREAMJOIN_NO_ARRANGEMENT")(drop(force = true))
+    rejected("STREAMJOIN_NO_ARRANGEMENT")(release(names(1)))
+    rejected("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(spark.sql("SELECT * FROM sj_drop_arrangement()"))
+    rejected("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(spark.sql("SELECT * FROM sj_release_reader('a')"))
   }
 
-  test("a reader is refused if its arrangement was deleted or replaced") {
+  test("a reader is rejected if its arrangement was deleted or replaced") {
     val it = orders()
     val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.k", Seq("a.id", "b.id AS other"))
     during(it) {
@@ -185,34 +185,34 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     reader.stop()
     JavaUtils.deleteRecursively(Path.of(it.root).toFile)
     forgetIndexes()
-    refused("STREAMJOIN_NO_ARRANGEMENT")(reader.start().settle())
+    rejected("STREAMJOIN_NO_ARRANGEMENT")(reader.start().settle())
     reader.stop()
-    refused("STREAMJOIN_NO_ARRANGEMENT")(rowsOf(it.root))
+    rejected("STREAMJOIN_NO_ARRANGEMENT")(rowsOf(it.root))
     // The maintainer's checkpoint refers to versions that no longer exist.
-    refused("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(it.start())
+    rejected("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(it.start())
     val anew = orders(root = it.root)
     during(anew) {
       anew.feed(Row(1, 1, "i"))
-      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(reader.start().settle())
+      rejected("STREAMJOIN_ARRANGEMENT_REPLACED")(reader.start().settle())
       reader.stop()
     }
   }
 
   // Competing queries and invalid arguments.
 
-  test("a second query, or other columns, keys or input, are refused at start()") {
+  test("a second query, or other columns, keys or input, are rejected at start()") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
-    refused("STREAMJOIN_ARRANGEMENT_OWNED")(orders(root = it.root).start())
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(orders(Seq(Seq("id")), root = it.root).start())
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+    rejected("STREAMJOIN_ARRANGEMENT_OWNED")(orders(root = it.root).start())
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(orders(Seq(Seq("id")), root = it.root).start())
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(
       maintainer("id LONG, k INT, op STRING", Seq(Seq("id"), Seq("k")), op = Some("op"), root = it.root)
         .start()
     )
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(
       maintainer("id INT, k INT", Seq(Seq("id"), Seq("k")), root = it.root).start()
     )
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(
       maintainer(schema, Seq(Seq("id"), Seq("k")), op = Some("op"), time = Some("k"), root = it.root).start()
     )
     during(it) {
@@ -226,7 +226,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     val two = orders(root = one.root)
     during(one, two) {
       one.feed(Row(1, 1, "i"))
-      refused("STREAMJOIN_ARRANGEMENT_OWNED")(two.feed(Row(2, 2, "i")))
+      rejected("STREAMJOIN_ARRANGEMENT_OWNED")(two.feed(Row(2, 2, "i")))
       one.feed(Row(3, 3, "i"))
       assert(rowsOf(one.root) == Seq("1 1", "3 3"))
     }
@@ -237,16 +237,16 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
       val it = orders()
       during(it) {
         it.feed(Row(1, 1, "i"))
-        val said = refused("STREAMJOIN_OPERATION")(it.feed(Row(2, 2, "i"), Row(3, 3, op)))
+        val said = rejected("STREAMJOIN_OPERATION")(it.feed(Row(2, 2, "i"), Row(3, 3, op)))
         assert(said.contains("insert"))
         assert(it.folder.newest == 0)
         assert(rowsOf(it.root) == Seq("1 1"))
       }
-      refused("STREAMJOIN_OPERATION")(during(it)(it.settle()))
+      rejected("STREAMJOIN_OPERATION")(during(it)(it.settle()))
     }
   }
 
-  test("sj.arrange refuses invalid keys, columns and options") {
+  test("sj.arrange rejects invalid keys, columns and options") {
     def arrange(condition: String, word: String)(
         schema: String,
         keys: Seq[Seq[String]],
@@ -255,7 +255,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         time: Option[String] = None
     ): Unit =
       withClue(s"$schema, $keys")(
-        assert(refused(condition)(maintainer(schema, keys, op, diff, time).start()).contains(word))
+        assert(rejected(condition)(maintainer(schema, keys, op, diff, time).start()).contains(word))
       )
     val id = Seq(Seq("id"))
     arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "nope")("id INT", Seq(Seq("nope")))
@@ -269,7 +269,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     arrange("STREAMJOIN_ARRANGE.KEY_TYPE", "MAP")("id STRUCT<m: MAP<INT, INT>>", id)
     val texts =
       MemoryStream[String](Encoders.STRING, spark).toDF().selectExpr("value COLLATE UTF8_LCASE AS id")
-    refused("STREAMJOIN_ARRANGE.KEY_TYPE")(
+    rejected("STREAMJOIN_ARRANGE.KEY_TYPE")(
       Arrangements.arrange(texts, newFolder(), Seq(Seq("id")), None, None, None)
     )
     arrange("STREAMJOIN_ARRANGE.OPERATION_TYPE", "op")("id INT, op INT", id, op = Some("op"))
@@ -289,10 +289,10 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
       time = Some("t")
     )
     arrange("STREAMJOIN_ARRANGE.UNKNOWN_COLUMN", "op")("id INT, op STRING", Seq(Seq("op")), Some("op"))
-    refused("STREAMJOIN_NOT_A_STREAM.ARRANGE")(
+    rejected("STREAMJOIN_NOT_A_STREAM.ARRANGE")(
       Arrangements.arrange(spark.range(3).toDF(), newFolder(), Seq(Seq("id")), None, None, None)
     )
-    refused("STREAMJOIN_NO_ARRANGEMENTS_FOLDER")(
+    rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER")(
       Arrangements.arrange(
         MemoryStream[Int](Encoders.scalaInt, spark).toDF(),
         "x",
@@ -304,26 +304,26 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     )
   }
 
-  test("a delta join refuses unsupported conditions, outputs, keys and options") {
+  test("a delta join rejects unsupported conditions, outputs, keys and options") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
     def join(on: String, select: String*) = deltaJoin(Seq("a" -> it, "b" -> it), on, select).start()
-    refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > 1"))
-    refused("STREAMJOIN_DELTA_CONDITION")(join("a.id > b.id"))
-    refused("STREAMJOIN_DELTA.NOT_PLAIN")(join("a.id = b.id AND rand() > 0.5"))
-    refused("STREAMJOIN_DELTA.OPERATOR")(join("a.id = b.id", "max(a.id)"))
-    refused("STREAMJOIN_DELTA.ONE_INPUT")(deltaJoin(Seq("a" -> it), "a.id = 1").start())
+    rejected("STREAMJOIN_DELTA_CONDITION")(join("a.id > 1"))
+    rejected("STREAMJOIN_DELTA_CONDITION")(join("a.id > b.id"))
+    rejected("STREAMJOIN_DELTA.NOT_PLAIN")(join("a.id = b.id AND rand() > 0.5"))
+    rejected("STREAMJOIN_DELTA.OPERATOR")(join("a.id = b.id", "max(a.id)"))
+    rejected("STREAMJOIN_DELTA.ONE_INPUT")(deltaJoin(Seq("a" -> it), "a.id = 1").start())
     val maps = maintainer("id INT, m MAP<INT, INT>", Seq(Seq("id")))
     during(maps)(())
-    refused("STREAMJOIN_DELTA.COLUMN_TYPE")(deltaJoin(Seq("a" -> it, "b" -> maps), "a.id = b.id").start())
+    rejected("STREAMJOIN_DELTA.COLUMN_TYPE")(deltaJoin(Seq("a" -> it, "b" -> maps), "a.id = b.id").start())
     val lone = maintainer("id INT, k INT", Seq(Seq("id")))
     during(lone)(lone.feed(Row(1, 1)))
-    val said = refused("STREAMJOIN_DELTA_INDEX")(
+    val said = rejected("STREAMJOIN_DELTA_INDEX")(
       deltaJoin(Seq("a" -> it, "lone" -> lone), "a.id = lone.k").start()
     )
     assert(said.contains("lone"))
     assert(said.contains("[k]"))
-    refused("STREAMJOIN_OPTION")(
+    rejected("STREAMJOIN_OPTION")(
       deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", options = Map("maxVersionsPerTrigger" -> "0"))
         .start()
         .settle()
@@ -334,13 +334,13 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     val whole = maintainer("k BIGINT", Seq(Seq("k")))
     val broken = maintainer("k DOUBLE", Seq(Seq("k")))
     during(whole, broken)(())
-    refused("STREAMJOIN_DELTA_CONDITION")(deltaJoin(Seq("a" -> whole, "b" -> broken), "a.k = b.k").start())
+    rejected("STREAMJOIN_DELTA_CONDITION")(deltaJoin(Seq("a" -> whole, "b" -> broken), "a.k = b.k").start())
   }
 
-  test("current_timestamp() is refused in a condition, as a row could enter and never leave") {
+  test("current_timestamp() is rejected in a condition, as a row could enter and never leave") {
     val it = orders()
     during(it)(it.feed(Row(1, 1, "i")))
-    refused("STREAMJOIN_DELTA.NOT_PLAIN")(
+    rejected("STREAMJOIN_DELTA.NOT_PLAIN")(
       deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND hour(current_timestamp()) < a.id", Seq("a.id"))
         .start()
     )
@@ -356,8 +356,8 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
         "a.id AS _diff" -> "STREAMJOIN_DELTA.RESERVED_COLUMN"
       )
     )
-      refused(condition)(deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq(select)).start())
-    refused("STREAMJOIN_DELTA.INPUT_OPTIONS")(
+      rejected(condition)(deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq(select)).start())
+    rejected("STREAMJOIN_DELTA.INPUT_OPTIONS")(
       deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id AND b._diff > 0", Seq("a.id")).start()
     )
   }

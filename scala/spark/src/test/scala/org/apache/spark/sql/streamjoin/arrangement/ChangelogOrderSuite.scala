@@ -205,7 +205,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(1, 100L, 1L, "u"), Row(2, 100L, 3L, "d"))
       assert(rowsOf(it.root) == Seq("2 100 4"))
     }
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(
       positions(order = None, root = it.root).start()
     )
   }
@@ -249,7 +249,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(count(it, "tombstones") == 1)
       it.feed(Row(row(5, "a"), row(6, "c"), "u", 4L), Row(row(6, "c"), row(7, "c"), "u", 5L))
       assert(rowsOf(it.root) == Seq("7 c 5"), "the key changes twice in one batch")
-      refused("STREAMJOIN_OPERATION")(it.feed(Row(null, row(9, "x"), null, 6L)))
+      rejected("STREAMJOIN_OPERATION")(it.feed(Row(null, row(9, "x"), null, 6L)))
     }
   }
 

@@ -73,7 +73,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       val bytes = Files.readAllBytes(path)
       damage(path)
       def fails(body: => Any): Unit = {
-        val said = refused("STREAMJOIN_ARRANGEMENT_UNREADABLE")(body)
+        val said = rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE")(body)
         assert(said.contains(path.getFileName.toString), said)
       }
       it.stream.addData(Row(1, 2, "u"), Row(2, 2, "u"), Row(3, 2, "u"))
@@ -110,7 +110,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       assert(bases.nonEmpty)
       bases.foreach(Files.delete)
       forgetIndexes()
-      val said = refused("STREAMJOIN_ARRANGEMENT_UNREADABLE")(rowsOf(wide.root))
+      val said = rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE")(rowsOf(wide.root))
       assert(bases.exists(base => said.contains(base.getFileName.toString)))
     }
   }
@@ -124,7 +124,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       reader.settle()
       it.stop()
       JavaUtils.deleteRecursively(Path.of(it.root).toFile)
-      refused("STREAMJOIN_NO_ARRANGEMENT")(reader.settle())
+      rejected("STREAMJOIN_NO_ARRANGEMENT")(reader.settle())
       assert(reader.sum() == Map("1 1" -> 1L, "1 2" -> 1L, "2 1" -> 1L, "2 2" -> 1L))
     }
   }
@@ -142,7 +142,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       assert(Snapshot.of(seen).version == 1)
       JavaUtils.deleteRecursively(Path.of(it.root).toFile)
       feed(orders(it.root), versions)
-      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(stream.latestOffset(seen, ReadLimit.allAvailable()))
+      rejected("STREAMJOIN_ARRANGEMENT_REPLACED")(stream.latestOffset(seen, ReadLimit.allAvailable()))
     }
 
   test("an arrangement that another version of Spark began can be continued") {

@@ -172,7 +172,7 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
   test("an error of a task is the query's") {
     many {
       val it = maintainer("id INT, op STRING", Seq(Seq("id")), op = Some("op"))
-      val said = refused("STREAMJOIN_OPERATION")(during(it)(it.feed(Row(1, "upsert"))))
+      val said = rejected("STREAMJOIN_OPERATION")(during(it)(it.feed(Row(1, "upsert"))))
       assert(said.contains("upsert"))
     }
   }

@@ -147,7 +147,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
       during(it)(loaded(it))
       withConf("fs.file.impl" -> file.getName, "fs.file.impl.disable.cache" -> "true") {
         for (job <- Seq(changes(it), lookUp(it).add(Row(1, 1, "Desk")))) {
-          val said = refused("STREAMJOIN_ARRANGEMENT_LEASE")(during(job)(job.settle()))
+          val said = rejected("STREAMJOIN_ARRANGEMENT_LEASE")(during(job)(job.settle()))
           assert(said.contains("spark.streamjoin.arrangements.lease"))
         }
         assert(rowsOf(it.root) == Seq("1 John", "2 Frank"), "a batch needs no lease")

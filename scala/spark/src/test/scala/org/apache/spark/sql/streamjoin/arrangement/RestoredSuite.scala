@@ -63,7 +63,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     if (story.isDropped) assert(!Files.exists(Path.of(world.root)), "a folder without a version is left")
     if (story.expected.maintainer == Left("STREAMJOIN_ARRANGEMENT_RESTORED.BATCH")) {
       // Their offsets may be the same numbers.
-      val said = refused("STREAMJOIN_ARRANGEMENT_RESTORED.BATCH")(world.run())
+      val said = rejected("STREAMJOIN_ARRANGEMENT_RESTORED.BATCH")(world.run())
       assert("planned at ([^ ]+) ".r.findAllMatchIn(said).map(_.group(1)).toSet.size == 2, said)
     }
   }
@@ -117,10 +117,10 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
       other.run(other.writer(Seq(Seq("id"), Seq("v"))))
       assert(other.folder.meta.keys == Seq(Seq("id"), Seq("v")))
       assert(other.folder.meta.id != id)
-      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(other.changes.settle())
+      rejected("STREAMJOIN_ARRANGEMENT_REPLACED")(other.changes.settle())
     }
     assert(other.rows == Seq("1 a"))
-    refused("STREAMJOIN_ARRANGEMENT_CHANGED")(other.run())
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(other.run())
   }
 
   test("two queries define an arrangement, and the one that was replaced writes nothing") {
@@ -147,7 +147,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
       query.processAllAvailable()
       world.run()
       first.addData((1, "a", "insert"))
-      refused("STREAMJOIN_ARRANGEMENT_REPLACED")(query.processAllAvailable())
+      rejected("STREAMJOIN_ARRANGEMENT_REPLACED")(query.processAllAvailable())
       assert(world.folder.newest == -1)
     } finally query.stop()
     world.version(1 -> "b")
@@ -168,10 +168,10 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     world.restore()
     Seq("x", "y").foreach(value => world.version(1 -> value))
     assert(world.folder.newest == Snapshot.of(seen).version)
-    val said = refused("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(next(seen))
+    val said = rejected("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(next(seen))
     assert(said.contains("version 2, and another version has that number"))
     world.restore()
-    assert(refused("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(next(seen)).contains("the newest version is 0"))
+    assert(rejected("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(next(seen)).contains("the newest version is 0"))
   }
 
   test("a restored arrangement is not written by the run that was maintaining it") {
@@ -185,7 +185,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
       query.processAllAvailable()
       world.restore(Seq("arrangement"))
       world.put(2 -> "new")
-      val said = refused("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(query.processAllAvailable())
+      val said = rejected("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(query.processAllAvailable())
       assert(said.contains(s"the checkpoint at file:${world.home}/checkpoint has committed batch 2"), said)
       assert(world.folder.newest == 0)
     } finally query.stop()
@@ -203,7 +203,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     assert(world.seen(world.lookUp) == before, "the index of that version is in memory")
     forgetCommit(world.lookUp.checkpoint)
     forgetIndexes()
-    refused("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(world.seen(world.lookUp))
+    rejected("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(world.seen(world.lookUp))
   }
 
   test("rows that wait for a match find it in the restored table") {

@@ -156,7 +156,7 @@ class TimeToLiveSuite extends AnyFunSuite with ArrangementTest {
   }
 
   test("what a ttl needs") {
-    def refusedFor(
+    def rejectedFor(
         schema: String,
         op: Option[String],
         diff: Option[String],
@@ -164,15 +164,15 @@ class TimeToLiveSuite extends AnyFunSuite with ArrangementTest {
         ttl: String = "10 days",
         condition: String = "STREAMJOIN_DURATION"
     ) =
-      refused(condition)(
+      rejected(condition)(
         maintainer(schema, Seq(Seq("id")), op, diff, time, ttl = Some(ttl)).start()
       )
     val (none, at) = (Option.empty[String], Some("at"))
-    refusedFor("id INT, at TIMESTAMP", none, none, none, condition = "STREAMJOIN_ARRANGE.TTL_WITHOUT_TIME")
-    refusedFor("id INT, at LONG", none, none, at, condition = "STREAMJOIN_ARRANGE.TTL_TYPE")
-    refusedFor("id INT, n INT", none, Some("n"), none, condition = "STREAMJOIN_ARRANGE.DIFF_WITH_TTL")
-    refusedFor("id INT, at TIMESTAMP", None, None, Some("at"), "0 days")
-    refusedFor("id INT, at TIMESTAMP", None, None, Some("at"), "1 month")
+    rejectedFor("id INT, at TIMESTAMP", none, none, none, condition = "STREAMJOIN_ARRANGE.TTL_WITHOUT_TIME")
+    rejectedFor("id INT, at LONG", none, none, at, condition = "STREAMJOIN_ARRANGE.TTL_TYPE")
+    rejectedFor("id INT, n INT", none, Some("n"), none, condition = "STREAMJOIN_ARRANGE.DIFF_WITH_TTL")
+    rejectedFor("id INT, at TIMESTAMP", None, None, Some("at"), "0 days")
+    rejectedFor("id INT, at TIMESTAMP", None, None, Some("at"), "1 month")
     val stream = MemoryStream[Row](Encoders.row(StructType.fromDDL("id INT, at TIMESTAMP")), spark).toDF()
     val plan = Arrangements
       .arrange(stream, newFolder(), Seq(Seq("id")), None, None, Some("at"), ttl = Some("72 hours"))

@@ -32,7 +32,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       val it = flat()
       during(it) {
         it.feed(change(1, "old", "insert"))
-        val message = refused("STREAMJOIN_CHANGE_ORDER")(it.feed(change(1, "a", "insert"), second))
+        val message = rejected("STREAMJOIN_CHANGE_ORDER")(it.feed(change(1, "a", "insert"), second))
         assert(message.contains("id = 1") && message.contains("order="))
       }
       assert(rowsOf(it.root) == Seq("1 old - -"), "nothing of the batch was committed")
@@ -65,7 +65,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     val it = maintainer(s"before $row, after $row, op STRING", Seq(Seq("id")), op = Some("op"))
     during(it) {
       it.feed(Row(null, Row(1, "a"), "c"))
-      refused("STREAMJOIN_CHANGE_ORDER")(
+      rejected("STREAMJOIN_CHANGE_ORDER")(
         it.feed(Row(Row(1, "a"), Row(2, "a"), "u"), Row(Row(2, "a"), Row(3, "a"), "u"))
       )
     }
@@ -114,7 +114,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       }
     }
     val deduplicated = kafka(_.select("id", "v", "op").dropDuplicates())
-    during(deduplicated)(refused("STREAMJOIN_CHANGE_ORDER")(deduplicated.feed(log.init: _*)))
+    during(deduplicated)(rejected("STREAMJOIN_CHANGE_ORDER")(deduplicated.feed(log.init: _*)))
   }
 
   test("changes of equal time follow the order of Kafka") {
@@ -140,7 +140,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       assert(rowsOf(it.root) == Seq("2 b - 5"), "a second delete keeps the time of the first")
       it.feed(change(1, "again", "insert", at = 6L))
       assert(rowsOf(it.root) == Seq("1 again - 6", "2 b - 5"))
-      refused("STREAMJOIN_CHANGE_ORDER")(
+      rejected("STREAMJOIN_CHANGE_ORDER")(
         it.feed(change(1, "c", "update", at = 7L), change(1, null, "delete"))
       )
     }
@@ -207,7 +207,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     during(it) {
       it.feed(Row(null, null, null, null, 1L))
       assert(count(it, "tombstones") == 1)
-      val message = refused("STREAMJOIN_UNREADABLE_CHANGE")(it.feed(Row(null, null, null, Row("c"), 2L)))
+      val message = rejected("STREAMJOIN_UNREADABLE_CHANGE")(it.feed(Row(null, null, null, Row("c"), 2L)))
       assert(message.contains("payload"))
     }
     val ofFlat =
@@ -215,7 +215,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     during(ofFlat) {
       ofFlat.feed(Row(1, "a", "c", null), Row(null, null, null, null))
       assert(count(ofFlat, "tombstones") == 1)
-      refused("STREAMJOIN_UNREADABLE_CHANGE")(ofFlat.feed(Row(null, null, null, "{")))
+      rejected("STREAMJOIN_UNREADABLE_CHANGE")(ofFlat.feed(Row(null, null, null, "{")))
     }
   }
 
@@ -241,7 +241,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(null, Row(1, ChangeCases.NotSent), "u"))
       assert(rowsOf(it.root) == Seq("1 a"))
       val message =
-        refused("STREAMJOIN_UNAVAILABLE_VALUE")(it.feed(Row(null, Row(2, ChangeCases.NotSent), "u")))
+        rejected("STREAMJOIN_UNAVAILABLE_VALUE")(it.feed(Row(null, Row(2, ChangeCases.NotSent), "u")))
       assert(message.contains(" v,"))
     }
   }
@@ -336,9 +336,9 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
           .toDF()
       for (join <- Seq[(DataFrame, DataFrame) => DataFrame](interval, asof, window, versions)) {
         start(join(plain, plain))
-        val left = refused("STREAMJOIN_RETRACTIONS.LEFT")(start(join(retracting, plain)))
+        val left = rejected("STREAMJOIN_RETRACTIONS.LEFT")(start(join(retracting, plain)))
         assert(left.contains("left input") && left.contains("sj.delta_join") && left.contains("_diff > 0"))
-        val right = refused("STREAMJOIN_RETRACTIONS.RIGHT")(start(join(plain, retracting)))
+        val right = rejected("STREAMJOIN_RETRACTIONS.RIGHT")(start(join(plain, retracting)))
         assert(right.contains("right input") && right.contains("sj.table") && right.contains("op="))
       }
       // Wherever the changes come from.
@@ -348,7 +348,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
           "WITH c AS (SELECT id, t FROM retracting_changes), r AS (SELECT * FROM c WHERE id > 0) SELECT * FROM r",
           "SELECT id, t FROM retracting_changes UNION ALL SELECT id, t FROM retracting_changes WHERE _diff > 0"
         )
-      ) refused("STREAMJOIN_RETRACTIONS.RIGHT")(start(interval(plain, marked(spark.sql(input)))))
+      ) rejected("STREAMJOIN_RETRACTIONS.RIGHT")(start(interval(plain, marked(spark.sql(input)))))
       val ofUnion = spark.sql(
         "WITH u AS (SELECT id, t, 1L AS d FROM retracting_changes WHERE _diff = 1 UNION ALL " +
           "SELECT id, t, _diff FROM retracting_changes) SELECT id, t FROM u WHERE d > 0"
@@ -356,7 +356,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       start(interval(plain, marked(ofUnion)))
       marked(changes(appended)).createOrReplaceTempView("plain_changes")
       marked(changes(changelog)).createOrReplaceTempView("retracting_changes")
-      def within(condition: String, left: String, right: String) = refused(condition) {
+      def within(condition: String, left: String, right: String) = rejected(condition) {
         start(spark.sql(s"SELECT l.id FROM $left l JOIN $right r WITHIN 1h ON l.id = r.id"))
       }
       assert(

@@ -154,7 +154,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
       assert(it.find(1, "10:15", later: _*) == Seq("1 a"))
       it.change(u(NotSent, 3, "11:10"))
       val end = Seq(c("", 9, "11:30"), c("", 9, "11:31"))
-      val message = refused("STREAMJOIN_UNAVAILABLE_VALUE")(it.find(3, "11:20", end: _*))
+      val message = rejected("STREAMJOIN_UNAVAILABLE_VALUE")(it.find(3, "11:20", end: _*))
       assert(message.contains(" v,"), message)
     }
   }
@@ -166,7 +166,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
     it.during(identity) { _ =>
       it.change(message(1, null, "10:00"), message(null, null, "10:00"))
       assert(it.find(1, "10:05", Seq("11:00", "11:01").map(message(9, null, _)): _*) == Seq("1 -"))
-      val error = refused("STREAMJOIN_UNREADABLE_CHANGE")(it.change(message(null, "{", "11:10")))
+      val error = rejected("STREAMJOIN_UNREADABLE_CHANGE")(it.change(message(null, "{", "11:10")))
       assert(error.contains("_corrupt_record"), error)
     }
   }

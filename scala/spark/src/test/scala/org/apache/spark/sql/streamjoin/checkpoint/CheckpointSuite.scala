@@ -11,14 +11,14 @@ import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /**
- * A query resumes from the checkpoint of another, or is refused with an error class and leaves the
+ * A query resumes from the checkpoint of another, or is rejected with an error class and leaves the
  * checkpoint unchanged.
  */
 class CheckpointSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 
-  /** `start()` refuses the successor and leaves the checkpoint unchanged. */
-  private def refused(old: Job, query: Streams => DataFrame): AnalysisException = {
+  /** `start()` rejects the successor and leaves the checkpoint unchanged. */
+  private def rejected(old: Job, query: Streams => DataFrame): AnalysisException = {
     val before = listing(old)
     val next = old.successor(query)
     val error = intercept[AnalysisException] {
@@ -40,30 +40,30 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     } finally old.stop(): Unit
   }
 
-  test("the checkpoint of Spark's own join is refused") {
+  test("the checkpoint of Spark's own join is rejected") {
     val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
-    val error = refused(old, picked())
+    val error = rejected(old, picked())
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
     assert(error.getMessage.contains("spark.streamjoin.enabled=false"))
     assert(error.getMessage.contains(old.checkpoint))
     withConf("spark.streamjoin.enabled" -> "false")(goesOn(old))
   }
 
-  test("the checkpoint of Spark's own join is refused even before its first commit") {
+  test("the checkpoint of Spark's own join is rejected even before its first commit") {
     val old = withConf("spark.streamjoin.enabled" -> "false")(begun())
     Files.delete(Path.of(old.checkpoint, "commits", "0"))
-    assert(refused(old, picked()).getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
+    assert(rejected(old, picked()).getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
   }
 
-  test("our checkpoint is refused if the join is left to Spark") {
+  test("our checkpoint is rejected if the join is left to Spark") {
     val old = begun()
     withConf("spark.streamjoin.enabled" -> "false") {
-      val error = refused(old, picked())
+      val error = rejected(old, picked())
       assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_STREAMJOIN")
       assert(error.getMessage.contains("spark.streamjoin.enabled=false"))
     }
     withConf("spark.streamjoin.unbounded" -> "spark") {
-      val error = refused(old, picked("inner", "o.id = d.id"))
+      val error = rejected(old, picked("inner", "o.id = d.id"))
       assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_STREAMJOIN")
     }
     goesOn(old)
@@ -80,9 +80,9 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     ("a semi join", "join_type", streams => hourly("left_semi")(streams).selectExpr("v AS a", "v AS b"))
   )
 
-  for ((name, what, query) <- changes) test(s"restarting with $name is refused") {
+  for ((name, what, query) <- changes) test(s"restarting with $name is rejected") {
     val old = begun()
-    val error = refused(old, query)
+    val error = rejected(old, query)
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
     assert(error.getMessageParameters.get("what") == what)
     assert(error.getMessageParameters.get("was") != error.getMessageParameters.get("is"))
@@ -104,15 +104,15 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("in another session time zone, another timestamp text is refused") {
+  test("in another session time zone, another timestamp text is rejected") {
     val old = begun(since("TIMESTAMP '2024-06-01 02:00:00'"))
     val others = Seq("TIMESTAMP '2024-06-01 02:00:01'", "TIMESTAMP '2024-06-01 03:00:00'")
     for (literal <- others; zone <- Seq("America/New_York", "Europe/Berlin", "UTC"))
       withConf(Zone -> zone) {
-        assert(refused(old, since(literal)).getMessageParameters.get("what") == "condition")
+        assert(rejected(old, since(literal)).getMessageParameters.get("what") == "condition")
       }
     withConf(Zone -> "America/New_York") {
-      assert(refused(old, picked()).getMessageParameters.get("what") == "condition")
+      assert(rejected(old, picked()).getMessageParameters.get("what") == "condition")
     }
     goesOn(old)
   }
@@ -131,11 +131,11 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     lower.join(upper, expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR")).selectExpr("a", "b")
   }
 
-  test("adding or removing a second join is refused") {
+  test("adding or removing a second join is rejected") {
     val old = begun(picked("inner"))
-    assert(refused(old, chained).getMessageParameters.get("what") == "number_of_operators")
+    assert(rejected(old, chained).getMessageParameters.get("what") == "number_of_operators")
     val two = begun(chained)
-    val error = refused(two, picked("inner"))
+    val error = rejected(two, picked("inner"))
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
     assert(error.getMessageParameters.get("what") == "number_of_operators")
   }
@@ -176,11 +176,11 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(old)
   }
 
-  test("adding a join to a query without one is refused") {
+  test("adding a join to a query without one is rejected") {
     val old = job(streams => streams.raw("o").union(streams.raw("d")).selectExpr("v AS a", "v AS b")).start()
     old.feed(begin: _*)
     old.stop()
-    val error = refused(old, picked())
+    val error = rejected(old, picked())
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
     assert(error.getMessageParameters.get("what") == "number_of_operators")
   }
@@ -214,7 +214,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(old)
   }
 
-  test("another event-time column is refused with its own error") {
+  test("another event-time column is rejected with its own error") {
     val old = begun()
     val next = old.successor { streams =>
       val marked = streams.raw("o").withColumnRenamed("t", "s").withWatermark("s", "0 seconds")

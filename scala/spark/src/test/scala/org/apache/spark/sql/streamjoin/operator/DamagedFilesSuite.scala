@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
 
-/** Damaged or missing checkpoint files are refused with an error class, and nothing is written. */
+/** Damaged or missing checkpoint files are rejected with an error class, and nothing is written. */
 class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 
@@ -26,7 +26,7 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
     content <- Seq("", "no JSON", "{}", "[]", """{"version":99}""") ++
       // The format before the first release.
       Seq("""{"version":1,"the join type":"inner"}""").filter(_ => file.startsWith("stream-joins"))
-  ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it is refused") {
+  ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it is rejected") {
     val old = begun()
     // It was written before the batch, so the rows of the batch depend on it.
     damage(old, file, content)
@@ -45,7 +45,7 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
     assert(changed.forall(path => path.startsWith("offsets") || path.startsWith("sources")), s"$changed")
   }
 
-  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"a missing $file is refused") {
+  for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"a missing $file is rejected") {
     val old = begun()
     val path = Path.of(old.checkpoint, file)
     Files.delete(path)

@@ -69,8 +69,8 @@ class MemorySuite extends AnyFunSuite with JoinTest {
     assert(all > 4)
     assert(onDisk == 0)
     assert(segments(Some("1k"))._2 > 0)
-    val refused = intercept[Exception](segments(Some("0")))
-    assert(SparkTest.messages(refused).exists(_.contains("must be positive")))
+    val rejected = intercept[Exception](segments(Some("0")))
+    assert(SparkTest.messages(rejected).exists(_.contains("must be positive")))
   }
 
   test("stopped queries use no index memory, even if their tasks failed") {

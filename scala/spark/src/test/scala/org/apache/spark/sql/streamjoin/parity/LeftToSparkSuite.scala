@@ -31,7 +31,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
 
   private val picked: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
 
-  test("unbounded=spark leaves to Spark what would be refused, and nothing else") {
+  test("unbounded=spark leaves to Spark what would be rejected, and nothing else") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)))) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
@@ -44,8 +44,8 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
         assert(job.joins.size == 1)
         assert(sparks(job) == 0)
       }
-      // What Spark does not support either, it refuses with its own error.
-      val spark = refusal(hourly("left_outer", "o.id = d.id")(streams))
+      // What Spark does not support either, it rejects with its own error.
+      val spark = rejection(hourly("left_outer", "o.id = d.id")(streams))
       assert(!spark.getCondition.startsWith("STREAMJOIN_"))
       // Spark's own rules for the output mode apply: 4.1 has no update mode for joins.
       def updating = job(streams => picked(hourly(condition = "o.id = d.id")(streams)), mode = "update")
@@ -72,7 +72,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
 
   private val Later = "o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
 
-  /** A join that we refuse, above one that Spark's checker would refuse. */
+  /** A join that we reject, above one that Spark's checker would reject. */
   private def mixed(below: String, how: String = "inner", on: String = "o.id = e.id"): Streams => DataFrame =
     streams =>
       streams
@@ -92,7 +92,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
           assert(out == (if (below == Hourly) Seq("2 3") else Nil))
         }
       // An outer join that is left to Spark has to pass Spark's checker.
-      assert(!refusal(mixed(Hourly, "left_outer")(streams)).getCondition.startsWith("STREAMJOIN_"))
+      assert(!rejection(mixed(Hourly, "left_outer")(streams)).getCondition.startsWith("STREAMJOIN_"))
     }
   }
 
@@ -123,7 +123,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a refused join can be explained") {
+  test("a rejected join can be explained") {
     for (
       frame <- Seq(
         hourly(condition = "o.id = d.id")(streams),
@@ -206,7 +206,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
           assert(sparks(job) == 1)
           assert(ourFiles(job).isEmpty)
         }
-      assert(!refusal(hourly("left_anti")(streams)).getCondition.startsWith("STREAMJOIN_"))
+      assert(!rejection(hourly("left_anti")(streams)).getCondition.startsWith("STREAMJOIN_"))
     }
   }
 

@@ -143,7 +143,7 @@ private[streamjoin] object ParityAggregations {
       s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id = o.id"
     ),
     frame("update mode: no time bound")(in => in.o.join(in.d, "id").select("o.v", "d.v"))
-      .refused("STREAMJOIN_UNBOUNDED"),
+      .rejected("STREAMJOIN_UNBOUNDED"),
     frame("update mode: counts per window above")(in =>
       pairs(in).groupBy(window(col("t"), "10 minutes"), col("id")).count()
     ),

@@ -268,8 +268,8 @@ private[streamjoin] object ParityRuns {
     )
       .copy(write = new Files("parquet"), byBatch = false)
       .restarted()(),
-    sql("refused, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id")
-      .refused("STREAMJOIN_UNBOUNDED")
+    sql("rejected, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id")
+      .rejected("STREAMJOIN_UNBOUNDED")
       .restarted()(),
     inner("in update mode, stopped in the middle").update.restarted()()
   )

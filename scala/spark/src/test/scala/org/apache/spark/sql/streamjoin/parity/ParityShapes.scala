@@ -256,34 +256,34 @@ private[streamjoin] object ParityShapes {
     ).whole
   )
 
-  private val refused = Seq(
-    sql("no time bound", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").refused("STREAMJOIN_UNBOUNDED"),
-    sql("a lower bound only", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t >= o.t").refused(
+  private val rejected = Seq(
+    sql("no time bound", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").rejected("STREAMJOIN_UNBOUNDED"),
+    sql("a lower bound only", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t >= o.t").rejected(
       "STREAMJOIN_UNBOUNDED"
     ),
     sql("a bound inside an OR", s"SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND ($Bound OR o.v = 1)")
-      .refused("STREAMJOIN_BOUND_IN_OR"),
+      .rejected("STREAMJOIN_BOUND_IN_OR"),
     sql(
       "a bound in months",
       "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 MONTH"
-    ).refused("STREAMJOIN_BOUND_NOT_CONSTANT"),
+    ).rejected("STREAMJOIN_BOUND_NOT_CONSTANT"),
     sql(
       "a bound that varies by row",
       "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t BETWEEN o.t AND o.t + make_interval(0, 0, 0, 0, 0, o.v)"
-    ).refused("STREAMJOIN_BOUND_NOT_CONSTANT"),
+    ).rejected("STREAMJOIN_BOUND_NOT_CONSTANT"),
     sql("no watermarks", s"SELECT o.v, d.v AS w FROM raw_o o JOIN raw_d d ON $Both")
-      .refused("STREAMJOIN_NO_WATERMARK"),
+      .rejected("STREAMJOIN_NO_WATERMARK"),
     sql("a watermark on one side only", s"SELECT o.v, d.v AS w FROM o JOIN raw_d d ON $Both")
-      .refused("STREAMJOIN_NO_WATERMARK"),
+      .rejected("STREAMJOIN_NO_WATERMARK"),
     sql(
       "left outer, a lower bound only",
       s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON o.id = d.id AND o.t >= d.t - INTERVAL 20 MINUTES WHERE $Timed"
-    ).whole.refused("STREAMJOIN_UNBOUNDED"),
-    frame("a refused join above ours") { in =>
+    ).whole.rejected("STREAMJOIN_UNBOUNDED"),
+    frame("a rejected join above ours") { in =>
       val pairs = in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w").as("p")
       pairs.join(in.raw("e").as("e"), expr("p.id = e.id AND p.v = e.v")).select("p.id", "p.w", "e.v")
     }.beside("STREAMJOIN_UNBOUNDED"),
-    frame("ours above a refused join") { in =>
+    frame("ours above a rejected join") { in =>
       val pairs = in.o
         .join(in.raw("d").as("d"), expr("o.id = d.id AND o.v = d.v"))
         .selectExpr("o.id", "o.t", "o.v")
@@ -291,8 +291,8 @@ private[streamjoin] object ParityShapes {
       pairs
         .join(in.e, expr("p.id = e.id AND e.t BETWEEN p.t AND p.t + INTERVAL 10 MINUTES"))
         .select("p.id", "p.v", "e.v")
-    }.refused("STREAMJOIN_UNBOUNDED")
+    }.rejected("STREAMJOIN_UNBOUNDED")
   )
 
-  val cases: Seq[ParityCase] = plain ++ frames ++ selves ++ outer ++ refused
+  val cases: Seq[ParityCase] = plain ++ frames ++ selves ++ outer ++ rejected
 }

@@ -35,14 +35,14 @@ final private[streamjoin] case class ParityCase(
   /** Compares the rows of the whole run, whatever batch they come out in. */
   def whole: ParityCase = copy(byBatch = false)
   def update: ParityCase = copy(mode = "update")
-  def refused(condition: String): ParityCase = copy(joins = ParityCase.Refused(condition))
+  def rejected(condition: String): ParityCase = copy(joins = ParityCase.Rejected(condition))
   def sparks: ParityCase = copy(joins = ParityCase.Sparks)
 
-  /** Refused by name; with `unbounded=spark`, some of its joins are ours. */
-  def beside(condition: String): ParityCase = copy(joins = ParityCase.Refused(condition, someAreOurs = true))
+  /** Rejected by name; with `unbounded=spark`, some of its joins are ours. */
+  def beside(condition: String): ParityCase = copy(joins = ParityCase.Rejected(condition, someAreOurs = true))
 
-  /** Ours, or refused by one of our error classes. */
-  def either: ParityCase = copy(joins = ParityCase.OursOrRefused)
+  /** Ours, or rejected by one of our error classes. */
+  def either: ParityCase = copy(joins = ParityCase.OursOrRejected)
   def any: ParityCase = copy(joins = ParityCase.AnyJoin)
   def none: ParityCase = copy(joins = ParityCase.NoJoin)
   def set(settings: (String, String)*): ParityCase =
@@ -66,14 +66,14 @@ private[streamjoin] object ParityCase {
   /** No join runs, not even in plain Spark. */
   case object NoJoin extends Joins
 
-  /** Refused with this error class; with `spark.streamjoin.unbounded=spark` they are Spark's. */
-  final case class Refused(condition: String, someAreOurs: Boolean = false) extends Joins
-  case object OursOrRefused extends Joins
+  /** Rejected with this error class; with `spark.streamjoin.unbounded=spark` they are Spark's. */
+  final case class Rejected(condition: String, someAreOurs: Boolean = false) extends Joins
+  case object OursOrRejected extends Joins
 
   /** The optimizer decides whether there is a join. */
   case object AnyJoin extends Joins
 
-  /** The error classes of refused joins that the reference lists. */
+  /** The error classes of rejected joins that the reference lists. */
   val Reference: Set[String] =
     Set("UNBOUNDED", "BOUND_IN_OR", "BOUND_NOT_CONSTANT", "NO_WATERMARK").map("STREAMJOIN_" + _)
 
@@ -189,12 +189,12 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
     assert(without.rows.nonEmpty || each.mayBeEmpty, "invalid case: no rows")
     val handedOver = each.set("spark.streamjoin.unbounded" -> "spark")
     val withIt = each.joins match {
-      case Refused(condition, _) =>
-        val refused = Try(run(extended, each))
-        assert(refused.isFailure, s"$condition was expected, but the query ran")
-        assert(SparkTest.errorClass(refused.failed.get).contains(condition), first(refused.failed.get))
+      case Rejected(condition, _) =>
+        val rejected = Try(run(extended, each))
+        assert(rejected.isFailure, s"$condition was expected, but the query ran")
+        assert(SparkTest.errorClass(rejected.failed.get).contains(condition), first(rejected.failed.get))
         run(extended, handedOver)
-      case OursOrRefused =>
+      case OursOrRejected =>
         Try(run(extended, each)).recover {
           case error if SparkTest.errorClass(error).exists(Reference.contains) => run(extended, handedOver)
         }.get
@@ -206,8 +206,8 @@ private[streamjoin] trait ParityTest extends SparkTest with BeforeAndAfterAll { 
       case Mixed => ours && sparks
       case NoJoin => !ours && !sparks
       case Sparks => !ours && sparks
-      case Refused(_, someAreOurs) => ours == someAreOurs && sparks
-      case OursOrRefused => ours != sparks
+      case Rejected(_, someAreOurs) => ours == someAreOurs && sparks
+      case OursOrRejected => ours != sparks
       case AnyJoin => true
     }
     assert(asExpected, s"not the expected joins: ${withIt.plan}")

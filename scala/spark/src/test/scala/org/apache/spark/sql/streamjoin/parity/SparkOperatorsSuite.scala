@@ -288,7 +288,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   }
 
   test(
-    "allowMultiple=false is refused above a join that emits rows later, else it works as in Spark"
+    "allowMultiple=false is rejected above a join that emits rows later, else it works as in Spark"
   ) {
     withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
       def query(how: String): Streams => DataFrame =

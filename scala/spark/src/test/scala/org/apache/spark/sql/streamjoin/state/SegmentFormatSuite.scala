@@ -75,7 +75,7 @@ class SegmentFormatSuite extends StateTest {
   }
 
   /** Commits the change as version 3, and then opens it. */
-  private def refusedWhenOpened(provider: StateStoreProvider, found: String)(
+  private def rejectedWhenOpened(provider: StateStoreProvider, found: String)(
       change: StateStore => Unit
   ): Unit = {
     val store = provider.getStore(2, None)
@@ -91,7 +91,7 @@ class SegmentFormatSuite extends StateTest {
   }
 
   /** Makes the change when the version is open and its rows are not in memory. */
-  private def refusedWhenReadBack(provider: StateStoreProvider, found: String)(
+  private def rejectedWhenReadBack(provider: StateStoreProvider, found: String)(
       change: StateStore => Unit
   ): Unit = {
     def opened(work: JoinState => Unit): Unit = {
@@ -125,29 +125,29 @@ class SegmentFormatSuite extends StateTest {
 
   for ((name, found, to) <- tampered) {
     for ((what, at) <- Seq("rows" -> LeftRows, "flags" -> LeftFlags, "header" -> At(Header, 0, 0, 0)))
-      test(s"$what with $name are refused when a version is opened") {
-        prepared()(refusedWhenOpened(_, found)(change(_, at)(to)))
+      test(s"$what with $name are rejected when a version is opened") {
+        prepared()(rejectedWhenOpened(_, found)(change(_, at)(to)))
       }
     for ((what, at) <- Seq("rows" -> LeftRows, "flags" -> LeftFlags))
-      test(s"$what with $name are refused when they are read back") {
-        prepared()(refusedWhenReadBack(_, found)(change(_, at)(to)))
+      test(s"$what with $name are rejected when they are read back") {
+        prepared()(rejectedWhenReadBack(_, found)(change(_, at)(to)))
       }
   }
 
   for (store <- Seq(defaultStore, rocksDb)) {
-    test(s"truncated rows are refused, $store") {
+    test(s"truncated rows are rejected, $store") {
       prepared(store) { provider =>
-        refusedWhenReadBack(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
-        refusedWhenOpened(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
+        rejectedWhenReadBack(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
+        rejectedWhenOpened(provider, "cut to")(change(_, LeftRows)(_.dropRight(8)))
       }
     }
 
-    test(s"missing rows are refused, $store") {
+    test(s"missing rows are rejected, $store") {
       prepared(store) { provider =>
-        refusedWhenReadBack(provider, "no rows of segment 0 of bucket 0, side 0") { values =>
+        rejectedWhenReadBack(provider, "no rows of segment 0 of bucket 0, side 0") { values =>
           values.remove(key(LeftRows))
         }
-        refusedWhenOpened(provider, "2 segments with 13 rows in place of 3 with 23") { values =>
+        rejectedWhenOpened(provider, "2 segments with 13 rows in place of 3 with 23") { values =>
           values.remove(key(LeftRows))
         }
       }
@@ -158,7 +158,7 @@ class SegmentFormatSuite extends StateTest {
     prepared() { provider =>
       val store = provider.getStore(2, None)
       val layouts = Seq(rows.layout, rows.layout)
-      def refused(at: At, bytes: Array[Byte], how: => String): Unit = {
+      def rejected(at: At, bytes: Array[Byte], how: => String): Unit = {
         put(store, at, bytes)
         withClue(s"$at, $how: ")(
           checked(intercept[StreamJoinRuntimeException](IndexReading.readOnly(store, layouts, 1)), 2, "")
@@ -166,8 +166,8 @@ class SegmentFormatSuite extends StateTest {
       }
       Seq(LeftRows, LeftFlags, At(Header, 0, 0, 0)).foreach { at =>
         val whole = get(store, at)
-        (0 until 8 * whole.length).foreach(bit => refused(at, flipped(whole, bit), s"bit $bit"))
-        whole.indices.foreach(length => refused(at, whole.take(length), s"cut to $length"))
+        (0 until 8 * whole.length).foreach(bit => rejected(at, flipped(whole, bit), s"bit $bit"))
+        whole.indices.foreach(length => rejected(at, whole.take(length), s"cut to $length"))
         put(store, at, whole)
       }
       assert(IndexReading.readOnly(store, layouts, 1).buffer(Side.Left).rows == 23)
@@ -183,84 +183,84 @@ class SegmentFormatSuite extends StateTest {
     "another number" -> LeftRows.copy(number = 4)
   )
 
-  for ((what, at) <- elsewhere) test(s"a segment of $what is refused when a version is opened") {
-    prepared()(refusedWhenOpened(_, "in place of segment")(store => put(store, at, get(store, LeftRows))))
+  for ((what, at) <- elsewhere) test(s"a segment of $what is rejected when a version is opened") {
+    prepared()(rejectedWhenOpened(_, "in place of segment")(store => put(store, at, get(store, LeftRows))))
   }
 
   for (at <- Seq(At(Rows, 1, 0, 0), At(Rows, 0, 1, 0)))
-    test(s"a segment of side ${at.side}, bucket ${at.bucket} in place of another is refused when read back") {
+    test(s"a segment of side ${at.side}, bucket ${at.bucket} in place of another is rejected when read back") {
       val found =
         s"segment 0 of bucket ${at.bucket}, side ${at.side}, in place of segment 0 of bucket 0, side 0"
-      prepared()(refusedWhenReadBack(_, found)(store => put(store, LeftRows, get(store, at))))
+      prepared()(rejectedWhenReadBack(_, found)(store => put(store, LeftRows, get(store, at))))
     }
 
-  test("flags in place of rows, and rows in place of flags, are refused") {
+  test("flags in place of rows, and rows in place of flags, are rejected") {
     prepared() { provider =>
-      refusedWhenReadBack(provider, "a segment of another program") { store =>
+      rejectedWhenReadBack(provider, "a segment of another program") { store =>
         put(store, LeftRows, get(store, LeftFlags))
       }
-      refusedWhenReadBack(provider, "flags of another program") { store =>
+      rejectedWhenReadBack(provider, "flags of another program") { store =>
         put(store, LeftFlags, get(store, LeftRows))
       }
-      refusedWhenOpened(provider, "flags of another program") { store =>
+      rejectedWhenOpened(provider, "flags of another program") { store =>
         put(store, LeftFlags, get(store, LeftRows))
       }
     }
   }
 
-  test("flags for more or fewer rows than a segment has are refused") {
+  test("flags for more or fewer rows than a segment has are rejected") {
     prepared() { provider =>
       val other = At(Flags, 0, 2, 0)
-      refusedWhenReadBack(provider, "flags of 3 rows for a segment of 10")(s =>
+      rejectedWhenReadBack(provider, "flags of 3 rows for a segment of 10")(s =>
         put(s, LeftFlags, get(s, other))
       )
-      refusedWhenOpened(provider, "flags of 10 rows for a segment of 3")(s =>
+      rejectedWhenOpened(provider, "flags of 10 rows for a segment of 3")(s =>
         put(s, other, get(s, LeftFlags))
       )
     }
   }
 
-  test("missing flags are refused when they are read back") {
-    prepared()(refusedWhenReadBack(_, "no flags of segment 0 of bucket 0, side 0")(_.remove(key(LeftFlags))))
+  test("missing flags are rejected when they are read back") {
+    prepared()(rejectedWhenReadBack(_, "no flags of segment 0 of bucket 0, side 0")(_.remove(key(LeftFlags))))
   }
 
-  test("missing flags are refused when a version is opened") {
+  test("missing flags are rejected when a version is opened") {
     // Otherwise matched rows would come out once more, as unmatched.
-    prepared()(refusedWhenOpened(_, "flags")(_.remove(key(LeftFlags))))
+    prepared()(rejectedWhenOpened(_, "flags")(_.remove(key(LeftFlags))))
   }
 
-  test("a missing header is refused") {
+  test("a missing header is rejected") {
     prepared()(
-      refusedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0))))
+      rejectedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0))))
     )
   }
 
-  test("a surplus segment is refused") {
-    prepared()(refusedWhenOpened(_, "4 segments with 33 rows in place of 3 with 23") { store =>
+  test("a surplus segment is rejected") {
+    prepared()(rejectedWhenOpened(_, "4 segments with 33 rows in place of 3 with 23") { store =>
       put(store, LeftRows.copy(number = 1), relabelled(store, LeftRows)(side = 0, number = 1, count = 10))
     })
   }
 
-  test("a segment whose header has a wrong row count is refused") {
-    prepared()(refusedWhenOpened(_, "a segment of 2 rows in place of 3") { store =>
+  test("a segment whose header has a wrong row count is rejected") {
+    prepared()(rejectedWhenOpened(_, "a segment of 2 rows in place of 3") { store =>
       val at = LeftRows.copy(side = 1)
       put(store, at, relabelled(store, at)(side = 1, number = 0, count = 3))
     })
   }
 
-  test("a value of an unknown kind is refused") {
-    prepared()(refusedWhenOpened(_, "a value of kind 99") { store =>
+  test("a value of an unknown kind is rejected") {
+    prepared()(rejectedWhenOpened(_, "a value of kind 99") { store =>
       put(store, At(99, 0, 0, 0), get(store, LeftRows))
     })
   }
 
-  test("a segment of a side that does not exist is refused") {
-    prepared()(refusedWhenOpened(_, "side 2") { store =>
+  test("a segment of a side that does not exist is rejected") {
+    prepared()(rejectedWhenOpened(_, "side 2") { store =>
       put(store, LeftRows.copy(side = 2), relabelled(store, LeftRows)(side = 2, number = 0, count = 10))
     })
   }
 
-  test("rows with other columns are refused") {
+  test("rows with other columns are rejected") {
     prepared() { provider =>
       val other = new TestRows(Seq(LongType, StringType), Seq(0))
       val store = provider.getStore(2, None)

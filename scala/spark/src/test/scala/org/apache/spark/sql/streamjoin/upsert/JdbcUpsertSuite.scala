@@ -102,7 +102,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     query.batch(shop, "t", "a")(ThreeRows: _*)
     val id = shop.rows("""SELECT "query" FROM streamjoin_batches""").head.replace("-", "")
     shop.run(s"CREATE TABLE streamjoin_${id}_1 (note VARCHAR(9))")
-    val error = refused("STREAMJOIN_UPSERT.STAGING_TABLE")(query.batch(shop, "t", "a")(Row(1, "x", 1, -1)))
+    val error = rejected("STREAMJOIN_UPSERT.STAGING_TABLE")(query.batch(shop, "t", "a")(Row(1, "x", 1, -1)))
     assert(error.contains(s"a table streamjoin_${id}_1, which no upsert has created"))
     assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
   }
@@ -119,7 +119,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     query.batch(shop, "t", "a")(Row("x", "x", 1, 1))
     assert(shop.tables == Set("T", "STREAMJOIN_BATCHES"))
     shop.run(s"CREATE TABLE ${names.head} (note VARCHAR(9))")
-    val error = refused("STREAMJOIN_UPSERT.STAGING_TABLE")(query.run(shop, "t", "a"))
+    val error = rejected("STREAMJOIN_UPSERT.STAGING_TABLE")(query.run(shop, "t", "a"))
     assert(error.contains(s"a table ${names.head}, which no upsert has created"))
   }
 
@@ -159,7 +159,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
         case "TIMESTAMP" => "KEY_TIMES"
         case _ => "KEY_VALUES"
       }
-      val error = refused(s"STREAMJOIN_UPSERT.$cause")(startWith(spark, database))
+      val error = rejected(s"STREAMJOIN_UPSERT.$cause")(startWith(spark, database))
       assert(error.contains("for the same in the key K "), s"$spark $database: $error")
     }
     for (
@@ -203,11 +203,11 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
         ("STRUCT<x: INT>", "INT", "STREAMJOIN_UPSERT.SPARK_TYPE", "the column w is STRUCT<x: INT>, which")
       )
     ) {
-      val error = refused(condition)(startWith("INT", "INT", s"v INT, w $spark", s"v INT, w $database"))
+      val error = rejected(condition)(startWith("INT", "INT", s"v INT, w $spark", s"v INT, w $database"))
       assert(error.contains(said), error)
     }
     assert(
-      refused("STREAMJOIN_UPSERT.COLUMN_TYPE")(startWith("STRING", "BIGINT")).contains(
+      rejected("STREAMJOIN_UPSERT.COLUMN_TYPE")(startWith("STRING", "BIGINT")).contains(
         "the column K of t is BIGINT"
       )
     )
@@ -219,7 +219,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     val writer =
       Upsert.into(MemoryStream[Row](Encoders.row(StructType.fromDDL(columns)), spark).toDF(), options)
     val error =
-      refused("STREAMJOIN_UPSERT.DATABASE")(
+      rejected("STREAMJOIN_UPSERT.DATABASE")(
         writer.key("a").writeStream.option("checkpointLocation", newFolder()).start()
       )
     assert(error.contains("Use DB2, Derby, H2, MariaDB, MySQL, Oracle, PostgreSQL, SQL Server, or write"))
@@ -241,15 +241,15 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     )
     // Another spelling of the same table.
     query.batch(shop, "public.T", "a")(Row(4, "x", 1, 1))
-    val other = refused("STREAMJOIN_UPSERT_BATCH.OTHER_TARGET")(query.run(shop, "u", "a"))
+    val other = rejected("STREAMJOIN_UPSERT_BATCH.OTHER_TARGET")(query.run(shop, "u", "a"))
     assert(other.contains(s"has written to ${shop.name.toUpperCase}.PUBLIC.T so far"))
-    val elsewhere = refused("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(shop, "green.t", "a"))
+    val elsewhere = rejected("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(shop, "green.t", "a"))
     assert(elsewhere.contains("the target has no batch of the query"))
     // Put back to before the first batch.
     val restored = new Shop
     restored.run(s"CREATE TABLE t $create")
     assert(
-      refused("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(restored, "t", "a")).contains("lacks changes")
+      rejected("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(restored, "t", "a")).contains("lacks changes")
     )
     assert(shop.rows("SELECT COUNT(*) FROM u") ++ restored.rows("SELECT COUNT(*) FROM t") == Seq("0", "0"))
     // A copy of the database as it is has all batches.
@@ -272,7 +272,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     )
     // The first one lacks a batch now.
     assert(
-      refused("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED")(query.run(shop, "t", "a"))
+      rejected("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED")(query.run(shop, "t", "a"))
         .contains("is 1, so it lacks changes")
     )
   }
@@ -334,7 +334,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
         None -> "NO_BATCH"
       )
     )
-      refused(s"STREAMJOIN_UPSERT_BATCH.$cause")(has(wrong, (7, 5)))
+      rejected(s"STREAMJOIN_UPSERT_BATCH.$cause")(has(wrong, (7, 5)))
   }
 
   test("the SQL of a batch begins with the staging table, for each combination of nulls") {

@@ -189,7 +189,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     val changes = NetChanges.of(frame(collated, Row(1, "a", -1), Row(1, "A", 1)), options(Seq("k")))
     assert(text(changes) == Set("[1,A,false]"))
     assert(
-      refused("STREAMJOIN_UPSERT.KEY_TYPE")(NetChanges.of(frame(collated), options(Seq("v"))))
+      rejected("STREAMJOIN_UPSERT.KEY_TYPE")(NetChanges.of(frame(collated), options(Seq("v"))))
         .contains("collation")
     )
   }
@@ -201,7 +201,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
         df: DataFrame,
         keys: Seq[String] = Seq("k"),
         diff: String = "_diff"
-    ) = assert(refused(condition)(NetChanges.of(df, options(keys, diff))).contains(words))
+    ) = assert(rejected(condition)(NetChanges.of(df, options(keys, diff))).contains(words))
     val df = frame(schema)
     said("STREAMJOIN_UPSERT.NO_DIFF", "no column n", df, diff = "n")
     said("STREAMJOIN_UPSERT.DIFF_TYPE", "the column v is DOUBLE", df, diff = "v")
@@ -230,10 +230,10 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       )
     )
     for (wrong <- Seq(keys, keys ++ jdbc - "dbtable", keys ++ kafka - "topic", keys ++ jdbc ++ kafka))
-      refused("STREAMJOIN_UPSERT.TARGET")(UpsertOptions(wrong))
-    refused("STREAMJOIN_UPSERT.NO_KEY")(UpsertOptions(jdbc))
+      rejected("STREAMJOIN_UPSERT.TARGET")(UpsertOptions(wrong))
+    rejected("STREAMJOIN_UPSERT.NO_KEY")(UpsertOptions(jdbc))
     for (wrong <- Seq("a", "1", "[1]", "[\"a\"", "{}"))
-      refused("STREAMJOIN_OPTION")(UpsertOptions(jdbc + ("keys" -> wrong)))
+      rejected("STREAMJOIN_OPTION")(UpsertOptions(jdbc + ("keys" -> wrong)))
   }
 
   /** A stream whose rows are batches of the test, and the table that it keeps current. */
@@ -281,7 +281,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     ArrangementTest.forgetCommit(it.checkpoint)
     it.again()
     assert(it.rows == after)
-    val error = refused("STREAMJOIN_UPSERT.TWO_ROWS")(it.batch(Row(3, "z", 1.0, 1), Row(3, "z", 2.0, 1)))
+    val error = rejected("STREAMJOIN_UPSERT.TWO_ROWS")(it.batch(Row(3, "z", 1.0, 1), Row(3, "z", 2.0, 1)))
     assert(error.contains("""{"k":3,"other.key":"z"}"""))
     assert(it.rows == after)
   }
@@ -319,7 +319,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       .option("checkpointLocation", newFolder())
       .start()
       .stop()
-    assert(refused("STREAMJOIN_UPSERT.NO_COLUMN")(start(table)).contains("has no column v"))
+    assert(rejected("STREAMJOIN_UPSERT.NO_COLUMN")(start(table)).contains("has no column v"))
     val missing = intercept[Exception](start("memory.shop.nothing"))
     assert(SparkTest.messages(missing).exists(_.contains("TABLE_OR_VIEW_NOT_FOUND")))
   }
@@ -334,10 +334,10 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       .start()
       .stop()
     spark.sql("CREATE TABLE no_merge (k INT, `other.key` STRING, v DOUBLE) USING parquet")
-    try assert(refused("STREAMJOIN_UPSERT.MERGE")(start("no_merge")).contains("a MERGE into the table"))
+    try assert(rejected("STREAMJOIN_UPSERT.MERGE")(start("no_merge")).contains("a MERGE into the table"))
     finally spark.sql("DROP TABLE no_merge")
     spark.sql("CREATE TABLE memory.shop.typed (k INT, `other.key` INT, v DOUBLE)")
-    val error = refused("STREAMJOIN_UPSERT.MERGE")(start("memory.shop.typed"))
+    val error = rejected("STREAMJOIN_UPSERT.MERGE")(start("memory.shop.typed"))
     assert(error.contains("cannot be planned") && error.contains("other.key"))
   }
 
@@ -358,7 +358,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     val it = new Merged(table, Seq("k", "other.key"))
     it.batch(Row(1, "x", 1.0, 1))
     val other = created("memory.shop.second")
-    val error = refused("STREAMJOIN_UPSERT_TARGET")(it.into(other))
+    val error = rejected("STREAMJOIN_UPSERT_TARGET")(it.into(other))
     assert(error.contains("memory.shop.first") && error.contains("memory.shop.second"))
     // One of an earlier version adopts the table that it finds.
     val record = java.nio.file.Path.of(it.checkpoint, TargetLog.Directory)
@@ -368,11 +368,11 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     java.nio.file.Files.delete(record)
     it.batch(Row(2, "y", 1.0, 1))
     assert(java.nio.file.Files.exists(record.resolve("0")))
-    refused("STREAMJOIN_UPSERT_TARGET")(it.into(other))
+    rejected("STREAMJOIN_UPSERT_TARGET")(it.into(other))
     // The same name, and not the same table.
     spark.sql(s"DROP TABLE $table")
     created("memory.shop.first")
-    refused("STREAMJOIN_UPSERT_TARGET")(it.again())
+    rejected("STREAMJOIN_UPSERT_TARGET")(it.again())
     assert(it.rows.isEmpty)
   }
 

@@ -218,15 +218,15 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("idle_after has no effect on joins left to Spark, and is refused without a join") {
+  test("idle_after has no effect on joins left to Spark, and is rejected without a join") {
     withConf("spark.streamjoin.enabled" -> "false") {
       running(outer() _) { (job, _) =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
       }
     }
-    val refused = refusal(idleAfter(newStreams(), "d"))
-    assert(refused.getCondition == "STREAMJOIN_INPUT.NO_JOIN")
-    assert(refused.getMessage.contains("sj.idle_after"))
+    val rejected = rejection(idleAfter(newStreams(), "d"))
+    assert(rejected.getCondition == "STREAMJOIN_INPUT.NO_JOIN")
+    assert(rejected.getMessage.contains("sj.idle_after"))
     val bounds = Frames.withBounds(
       newStreams().raw("d").selectExpr("*", "v = 1 AS b"),
       "t",
@@ -234,7 +234,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       Some("1 second"),
       Some("id")
     )
-    assert(refusal(bounds).getMessage.contains("per= of sj.with_bounds"))
+    assert(rejection(bounds).getMessage.contains("per= of sj.with_bounds"))
   }
 
   // Random stories: silence, resumed inputs, restarts, replayed batches.

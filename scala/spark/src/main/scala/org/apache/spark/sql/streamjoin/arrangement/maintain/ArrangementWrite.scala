@@ -129,7 +129,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val live = leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)
-    // A lease below the oldest version is that of a reader that came back too late and is refused.
+    // A lease below the oldest version is that of a reader that came back too late and is rejected.
     val unleased = (run.baseVersion.toSeq :+ retained :+ (version - 1)).min
     val leased = live
       .filter(lease => lease.version >= oldest && lease.version < unleased && run.keepsFor(leases, lease))

@@ -102,7 +102,7 @@ private[streamjoin] object Arrangements {
       throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.TTL_TYPE", "column" -> name, "type" -> dataType.sql)
     val length = DurationText.length("sj.arrange", "ttl", ttl)
     if (length <= 0)
-      throw DurationText.refused("sj.arrange", "ttl", ttl, "rows would go as soon as they come")
+      throw DurationText.rejected("sj.arrange", "ttl", ttl, "rows would go as soon as they come")
     length
   }
 

@@ -25,16 +25,16 @@ final private[streamjoin] case class DropArrangement(
   override def run(session: SparkSession): Seq[Row] = {
     val folder = ArrangementFolder.open(root)
     val state = ArrangementState.of(folder)
-    def refused(user: String) =
+    def rejected(user: String) =
       StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_USED", "arrangement" -> root.toString, "user" -> user)
     state.queryId.filter(RunningQuery.of(session, _).isDefined).foreach { id =>
-      throw refused(s"the query $id maintains it")
+      throw rejected(s"the query $id maintains it")
     }
     if (!force && state.readers.nonEmpty)
-      throw refused(s"it is read by ${state.readers.map(_.title).mkString(", ")}")
+      throw rejected(s"it is read by ${state.readers.map(_.title).mkString(", ")}")
     val leases = new Leases(folder)
     leases.all.filter(leases.isUsedByOther(session, _)).foreach { lease =>
-      throw refused(s"the running query of another session reads it, as ${Leases.id(lease.reader)}")
+      throw rejected(s"the running query of another session reads it, as ${Leases.id(lease.reader)}")
     }
     folder.drop()
     Seq(Row(root.toString))

@@ -18,7 +18,7 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
   val isPrevious: Boolean = options.text(AsOf).exists {
     case Previous => true
     case Current => false
-    case other => throw refused(AsOf, other, s"$Current or $Previous")
+    case other => throw rejected(AsOf, other, s"$Current or $Previous")
   }
 
   /** What the table must have before the query begins. */
@@ -29,7 +29,7 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
         .filter(_ >= 0)
         .map(AtLeast.Version(_))
         .getOrElse(
-          throw refused(AtLeastOption, number, s"a version, a whole number from 0 on, or \"$CaughtUpValue\"")
+          throw rejected(AtLeastOption, number, s"a version, a whole number from 0 on, or \"$CaughtUpValue\"")
         )
   }
 
@@ -101,6 +101,6 @@ private[streamjoin] object TableOptions {
     Option.when(isWhole)(marked.map(_._1))
   }
 
-  private def refused(option: String, value: String, wanted: String) =
+  private def rejected(option: String, value: String, wanted: String) =
     StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
 }

@@ -24,16 +24,16 @@ object JoinOn {
   private def declared(left: DataFrame, right: DataFrame): Seq[String] = {
     val keys = Seq(left, right).filterNot(_.isStreaming).map(df => TableOptions.declaredKey(df.schema))
     if (keys.isEmpty || keys.exists(_.isEmpty))
-      throw refused("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY")
+      throw rejected("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY")
     val names = keys.flatten
     if (names.map(_.map(_.toLowerCase).toSet).distinct.size > 1)
-      throw refused(
+      throw rejected(
         "STREAMJOIN_JOIN_KEYS.KEYS_DIFFER",
         "keys" -> names.map(_.mkString("[", ", ", "]")).mkString(" and ")
       )
     names.head
   }
 
-  private def refused(condition: String, parameters: (String, String)*): AnalysisException =
+  private def rejected(condition: String, parameters: (String, String)*): AnalysisException =
     StreamJoinErrors.analysis(condition, parameters :+ ("on" -> "none"): _*)
 }

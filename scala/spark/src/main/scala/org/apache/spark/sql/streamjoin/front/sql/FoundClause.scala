@@ -115,7 +115,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
 
   private def within(at: Int): Option[FoundClause] = if (!tokens.is(at, "WITHIN")) None
   else {
-    def refused(until: Int, reason: String) =
+    def rejected(until: Int, reason: String) =
       Left(
         error(
           "STREAMJOIN_CLAUSE_DURATION",
@@ -136,9 +136,9 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
         at,
         high.end,
         low.micros.flatMap(least => high.micros.map(least -> _)) match {
-          case Left(reason) => refused(high.end, reason)
+          case Left(reason) => rejected(high.end, reason)
           case Right((least, greatest)) if least > greatest =>
-            refused(high.end, "its lower limit is above the upper one")
+            rejected(high.end, "its lower limit is above the upper one")
           case Right((least, greatest)) => Right(Within(least, greatest, _))
         }
       )
@@ -149,9 +149,9 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
           at,
           distance.end,
           distance.micros match {
-            case Left(reason) => refused(distance.end, reason)
+            case Left(reason) => rejected(distance.end, reason)
             case Right(micros) if micros < 0 =>
-              refused(distance.end, "it is negative, and the distance of two times never is")
+              rejected(distance.end, "it is negative, and the distance of two times never is")
             case Right(micros) => Right(Within(-micros, micros, _))
           }
         )
@@ -165,7 +165,7 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
     if (!tokens.is(at, "OVER", "(") || !Seq("RANGE", "ROWS").contains(tokens.word(at + 2))) None
     else {
       val closing = tokens.closing(at + 1)
-      def refused(reason: String) =
+      def rejected(reason: String) =
         Left(
           error(
             "STREAMJOIN_CLAUSE_DURATION",
@@ -178,17 +178,17 @@ final private class ClauseFinder(tokens: Tokens, text: SqlText) {
         )
       val content =
         if (tokens.is(at + 2, "ROWS"))
-          refused("its rows are counted, and how many rows come within a time is not known")
+          rejected("its rows are counted, and how many rows come within a time is not known")
         else
           Duration.read(tokens, at + 3) match {
             case Some(Duration(end, micros))
                 if end + 1 == closing && Seq("FOLLOWING", "PRECEDING").contains(tokens.word(end)) =>
               micros match {
-                case Left(reason) => refused(reason)
-                case Right(length) if length <= 0 => refused("the window has no length")
+                case Left(reason) => rejected(reason)
+                case Right(length) if length <= 0 => rejected("the window has no length")
                 case Right(length) => Right(Over(JoinWindow(length, tokens.is(end, "FOLLOWING")), _))
               }
-            case _ => refused("a window over an input of a join is one duration, FOLLOWING or PRECEDING")
+            case _ => rejected("a window over an input of a join is one duration, FOLLOWING or PRECEDING")
           }
       Some(found(Position.OfInput, at, closing + 1, content))
     }

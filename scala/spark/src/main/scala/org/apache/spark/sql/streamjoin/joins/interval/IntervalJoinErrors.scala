@@ -147,7 +147,7 @@ final private[streamjoin] class IntervalJoinErrors(
 
   /** The bound is driven by a column that loses its watermark in a join below. */
   def undefinedWatermark(bound: FoundBound, where: UndefinedWatermark): AnalysisException =
-    where.refused(s"The ${joinType.name} join of two streams (${text(bound.conjunct)})")
+    where.rejected(s"The ${joinType.name} join of two streams (${text(bound.conjunct)})")
 
   private def inSql(bound: FoundBound): String = {
     val (out, in) = (column(bound.side, bound.out), column(bound.side.other, bound.in))

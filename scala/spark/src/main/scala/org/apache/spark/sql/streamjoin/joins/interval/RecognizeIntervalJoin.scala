@@ -26,7 +26,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     operator match {
       case join: Join if isMine(join) =>
         val candidate = new Candidate(join, lineage)
-        candidate.refusal.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
+        candidate.rejection.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
           Recognition.Rejected(IntervalJoinKind.nodeName, _)
         )
       case _ => Recognition.NotApplicable
@@ -80,8 +80,8 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       case _ => (Nil, Nil, join.condition)
     }
 
-    def refusal: Option[AnalysisException] = {
-      val refusals =
+    def rejection: Option[AnalysisException] = {
+      val rejections =
         new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
       val unbounded = Side.both.filterNot(side => usable.exists(bound => bound.side == side && moves(bound)))
       unbounded.headOption
@@ -94,17 +94,17 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
           val standing = for {
             bound <- usable.find(_.side == side)
             where <- UndefinedWatermark.of(watermarks(keyOf(bound.in.exprId)), plan(side.other))
-          } yield refusals.undefinedWatermark(bound, where)
+          } yield rejections.undefinedWatermark(bound, where)
           standing
             .orElse(
               (for {
                 bound <- found if bound.side == side
                 unmarked <- Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId))
-              } yield refusals.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
+              } yield rejections.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
             )
-            .orElse(inOr.map(refusals.boundInOr(side, _, unbounded)))
-            .orElse(varying.map(refusals.notConstant(side, _, unbounded)))
-            .getOrElse(refusals.unbounded(side, unbounded))
+            .orElse(inOr.map(rejections.boundInOr(side, _, unbounded)))
+            .orElse(varying.map(rejections.notConstant(side, _, unbounded)))
+            .getOrElse(rejections.unbounded(side, unbounded))
         }
     }
 

@@ -81,7 +81,7 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       center: Option[OrderSpec.Center],
       lineage: WatermarkLineage
   ): Recognition = UndefinedWatermark.of(time, order.child) match {
-    case Some(where) => Recognition.Rejected(OrderKind.nodeName, where.refused("The order of its rows"))
+    case Some(where) => Recognition.Rejected(OrderKind.nodeName, where.rejected("The order of its rows"))
     case None => Recognition.Found(found(order, ordinal, time, center, lineage))
   }
 

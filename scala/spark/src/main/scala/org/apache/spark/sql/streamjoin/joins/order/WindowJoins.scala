@@ -26,9 +26,9 @@ private[streamjoin] object WindowJoins {
       case Seq((side, length)) =>
         val micros =
           new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
-        if (micros <= 0) throw refused(s"a window of no length, '$length'")
+        if (micros <= 0) throw rejected(s"a window of no length, '$length'")
         of(joined, JoinWindows(Map(side -> JoinWindow(micros, isFollowing = side == Side.Right))))
-      case given => throw refused(if (given.isEmpty) "neither of the two" else "both")
+      case given => throw rejected(if (given.isEmpty) "neither of the two" else "both")
     }
 
   def of(joined: LogicalPlan, windows: JoinWindows): LogicalPlan =
@@ -41,5 +41,5 @@ private[streamjoin] object WindowJoins {
       )
     }
 
-  private def refused(found: String) = StreamJoinErrors.analysis("STREAMJOIN_WINDOW", "found" -> found)
+  private def rejected(found: String) = StreamJoinErrors.analysis("STREAMJOIN_WINDOW", "found" -> found)
 }

@@ -36,8 +36,8 @@ private[streamjoin] object LookUpKind extends ArrangedJoinKind {
       if (PlannedBatch.current(session).isEmpty) lookUp
       else LookUpProgressExec.of(nameOf(found, session), lookUp)
     } catch {
-      case refusal: AnalysisException if BatchBinding.currentTime(session).isEmpty =>
-        RejectedOperatorExec("TableJoin", join.output, join.children.map(planLater), refusal)
+      case rejection: AnalysisException if BatchBinding.currentTime(session).isEmpty =>
+        RejectedOperatorExec("TableJoin", join.output, join.children.map(planLater), rejection)
     }
 
   /** Name in the progress: the arrangement, and a number from its second look-up on. */

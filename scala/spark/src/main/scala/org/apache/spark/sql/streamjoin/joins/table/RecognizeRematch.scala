@@ -22,7 +22,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     operator match {
       case written: TableRematch =>
         try Recognition.Found(recognized(written, ordinal, lineage))
-        catch { case refusal: AnalysisException => Recognition.Rejected(RematchKind.nodeName, refusal) }
+        catch { case rejection: AnalysisException => Recognition.Rejected(RematchKind.nodeName, rejection) }
       case _ => Recognition.NotApplicable
     }
 
@@ -35,7 +35,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
     val join = TableJoin.of(written.join)
     val stream = join.stream
     val watermark = lineage.of(written.time, stream).getOrElse {
-      throw TableJoin.refused(
+      throw TableJoin.rejected(
         join.table,
         "STREAMJOIN_TABLE.REMATCH_WATERMARK",
         "column" -> written.time.name,
@@ -43,12 +43,12 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
       )
     }
     UndefinedWatermark.of(watermark, stream).foreach { where =>
-      throw where.refused("The join with the table, which keeps rows without a match,")
+      throw where.rejected("The join with the table, which keeps rows without a match,")
     }
     val columns = join.rows.key(join.index)
     columns.zip(join.key).find { case (column, part) => !EquiKeys.areLasting(column, part.probe) }.foreach {
       case (_, part) =>
-        throw TableJoin.refused(join.table, "STREAMJOIN_TABLE.REMATCH_KEY", "key" -> part.probe.sql)
+        throw TableJoin.rejected(join.table, "STREAMJOIN_TABLE.REMATCH_KEY", "key" -> part.probe.sql)
     }
     val others = lineage.columns(stream).filter(_._1.exprId != written.time.exprId).toIndexedSeq
     val known = RowConstraintsOf(stream)

@@ -89,16 +89,16 @@ private[streamjoin] object TableJoin {
       length <- table.rematch
     } yield {
       if (!Seq(LeftOuter, RightOuter).contains(join.joinType))
-        throw refused(table, "STREAMJOIN_TABLE.REMATCH_JOIN_TYPE", "type" -> join.joinType.sql)
+        throw rejected(table, "STREAMJOIN_TABLE.REMATCH_JOIN_TYPE", "type" -> join.joinType.sql)
       if (join.condition.exists(SubqueryExpression.hasSubquery) || tableSide.exists(hasSubquery))
-        throw refused(table, "STREAMJOIN_TABLE.REMATCH_SUBQUERY")
+        throw rejected(table, "STREAMJOIN_TABLE.REMATCH_SUBQUERY")
       val inSql = Wording.isSql(join)
       val time = EventTime.of(stream.output) match {
         case Seq(one) => one
         case times =>
           val found =
             if (times.isEmpty) "no event time" else s"the event times ${times.map(_.name).mkString(", ")}"
-          throw refused(
+          throw rejected(
             table,
             "STREAMJOIN_TABLE.REMATCH_EVENT_TIME",
             "found" -> found,
@@ -128,7 +128,7 @@ private[streamjoin] object TableJoin {
         case _: LateralSubquery => "a LATERAL subquery"
         case _ => "IN"
       }
-      throw refused(table, "STREAMJOIN_TABLE.IN_SUBQUERY", "subquery" -> kind)
+      throw rejected(table, "STREAMJOIN_TABLE.IN_SUBQUERY", "subquery" -> kind)
     }
     checkSides(query)
   }
@@ -136,7 +136,7 @@ private[streamjoin] object TableJoin {
   private def checkSides(query: LogicalPlan): Unit = query.foreach {
     case join: Join if isMine(join) && join.joinType == Inner && !join.left.isStreaming =>
       tableIn(join).foreach { table =>
-        throw refused(table, "STREAMJOIN_TABLE.ON_THE_LEFT")
+        throw rejected(table, "STREAMJOIN_TABLE.ON_THE_LEFT")
       }
     case _ =>
   }
@@ -152,7 +152,7 @@ private[streamjoin] object TableJoin {
   def check(optimized: LogicalPlan): Unit = optimized.foreach {
     case join: Join if isMine(join) =>
       tableIn(join).filter(_.rematch.isDefined).foreach { table =>
-        throw refused(
+        throw rejected(
           table,
           "STREAMJOIN_TABLE.REMATCH_CONDITION",
           "write" -> (if (Wording.isSql(join)) "stream LEFT JOIN table ON ..."
@@ -173,7 +173,7 @@ private[streamjoin] object TableJoin {
         joined(join, stream, fields, filters, table, columns)
       case other =>
         val table = other.collectFirst { case LookedUpTable(found, _) => found }.get
-        throw refused(table, "STREAMJOIN_TABLE.OPERATOR", "operator" -> other.nodeName)
+        throw rejected(table, "STREAMJOIN_TABLE.OPERATOR", "operator" -> other.nodeName)
     }
   }
 
@@ -182,9 +182,9 @@ private[streamjoin] object TableJoin {
       // A filter above `table RIGHT JOIN stream` turns it into an inner join.
       case (Inner | LeftOuter, true) | (Inner | RightOuter, false) =>
       case (LeftOuter, false) | (RightOuter, true) =>
-        throw refused(table, "STREAMJOIN_TABLE.ALL_ROWS")
+        throw rejected(table, "STREAMJOIN_TABLE.ALL_ROWS")
       case (other, _) =>
-        throw refused(table, "STREAMJOIN_TABLE.JOIN_TYPE", "type" -> other.sql)
+        throw rejected(table, "STREAMJOIN_TABLE.JOIN_TYPE", "type" -> other.sql)
     }
 
   /**
@@ -198,7 +198,7 @@ private[streamjoin] object TableJoin {
     val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
     val filters = stream.collect { case filter: Filter => filter.condition }
     if (canGo && !filters.exists(_.references.exists(_.name == ChangeColumns.Diff)))
-      throw refused(
+      throw rejected(
         table,
         "STREAMJOIN_TABLE.STREAM_TAKES_BACK",
         "join" -> (if (inSql) "STREAM a JOIN STREAM b" else "sj.join(sj.table(...), sj.table(...))"),
@@ -228,7 +228,7 @@ private[streamjoin] object TableJoin {
     if (indexes.isEmpty) {
       val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
       if (equal.isEmpty && conditions.nonEmpty)
-        throw refused(
+        throw rejected(
           table,
           "STREAMJOIN_TABLE.NO_EQUALITY",
           "condition" -> conditions.map(_.sql).mkString(" AND ")
@@ -264,6 +264,6 @@ private[streamjoin] object TableJoin {
       case other => key.exists(_.decides.exists(_ eq other))
     }
 
-  private[table] def refused(table: TableOptions, condition: String, parameters: (String, String)*) =
+  private[table] def rejected(table: TableOptions, condition: String, parameters: (String, String)*) =
     StreamJoinErrors.analysis(condition, parameters :+ ("arrangement" -> table.options.root.toString): _*)
 }

@@ -32,7 +32,7 @@ final private[streamjoin] case class TableRematch(
     copy(left = newLeft, right = newRight)
 
   override def disabled: AnalysisException =
-    TableJoin.refused(TableJoin.tableIn(this).get, "STREAMJOIN_TABLE.REMATCH_DISABLED")
+    TableJoin.rejected(TableJoin.tableIn(this).get, "STREAMJOIN_TABLE.REMATCH_DISABLED")
 }
 
 private[streamjoin] object TableRematch {

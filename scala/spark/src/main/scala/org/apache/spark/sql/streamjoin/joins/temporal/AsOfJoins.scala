@@ -81,7 +81,7 @@ final private[streamjoin] class AsOfJoins(
   ): LogicalPlan = {
     checkAppendOnly(join.left)
     if (columns.key.isEmpty)
-      throw refused(
+      throw rejected(
         "STREAMJOIN_TEMPORAL.NO_KEY",
         "write" -> inWords("key=[\"id\"]", "compare them in ON, or declare VERSIONS(TABLE(...), KEY(id))")
       )
@@ -185,7 +185,7 @@ final private[streamjoin] class AsOfJoins(
       tolerance: Option[String]
   ): LogicalPlan = of(joined) { join =>
     val where = AsOf.directions.find(_.toString.equalsIgnoreCase(direction)).getOrElse {
-      throw refused("STREAMJOIN_TEMPORAL.DIRECTION", "direction" -> direction)
+      throw rejected("STREAMJOIN_TEMPORAL.DIRECTION", "direction" -> direction)
     }
     val (left, right) = (inputs.timestamp(join.left, leftTime), inputs.timestamp(join.right, rightTime))
     closest(join, left, right, where, allowsExact, tolerance.map(length("tolerance", _)))
@@ -200,7 +200,7 @@ final private[streamjoin] class AsOfJoins(
       tolerance: Option[Long]
   ): LogicalPlan = {
     if (direction != AsOf.Backward && tolerance.isEmpty)
-      throw refused(
+      throw rejected(
         "STREAMJOIN_TEMPORAL.NO_TOLERANCE",
         "column" -> leftTime.name,
         "write" -> inWords("tolerance=\"10 minutes\"", "after MATCH_CONDITION (...) WITHIN 10 MINUTES")
@@ -210,7 +210,7 @@ final private[streamjoin] class AsOfJoins(
     // Right rows that fail these conditions are no candidates.
     val (ofRight, others) = besides.partition(Tie.isOf(join.right))
     others.filterNot(Tie.isOf(join.left)).headOption.foreach { mixed =>
-      throw refused(
+      throw rejected(
         "STREAMJOIN_TEMPORAL.MIXED_CONDITION",
         "condition" -> mixed.sql,
         "write" -> inWords("joined.where(...)", "in WHERE")
@@ -248,14 +248,14 @@ final private[streamjoin] class AsOfJoins(
     join.joinType match {
       case Inner | LeftOuter =>
       case other =>
-        throw refused(
+        throw rejected(
           "STREAMJOIN_TEMPORAL.JOIN_TYPE",
           "type" -> other.sql,
           "write" -> inWords("how=\"inner\" or how=\"left\"", "JOIN or LEFT JOIN")
         )
     }
     Seq("left" -> join.left, "right" -> join.right).find(!_._2.isStreaming).foreach { case (side, _) =>
-      throw refused("STREAMJOIN_NOT_A_STREAM.AS_OF", "call" -> call, "side" -> side)
+      throw rejected("STREAMJOIN_NOT_A_STREAM.AS_OF", "call" -> call, "side" -> side)
     }
     made(join)
   }
@@ -265,7 +265,7 @@ final private[streamjoin] class AsOfJoins(
   private def conjunctsOf(join: Join): Seq[Expression] = {
     val all = join.condition.toSeq.flatMap(PredicateParts.conjuncts).filterNot(_ == Literal.TrueLiteral)
     all.find(conjunct => !runsInTask(conjunct)).foreach { conjunct =>
-      throw refused(
+      throw rejected(
         "STREAMJOIN_TEMPORAL.NOT_REPEATABLE",
         "condition" -> conjunct.sql,
         "write" -> inWords("joined.where(...)", "in WHERE")
@@ -282,7 +282,7 @@ final private[streamjoin] class AsOfJoins(
 
   private def compared(condition: Expression, join: Join): ComparedTimes =
     ComparedTimes.in(condition, join).getOrElse {
-      throw refused(
+      throw rejected(
         "STREAMJOIN_TEMPORAL.TIMES",
         "condition" -> condition.sql,
         "write" -> inWords("match=\"l.t >= r.t\"", "MATCH_CONDITION (l.t >= r.t)")
@@ -311,7 +311,7 @@ final private[streamjoin] class AsOfJoins(
 
   private def checkAppendOnly(stream: LogicalPlan): Unit =
     stream.output.find(_.name == AsOfJoins.ChangeType).foreach { column =>
-      throw refused("STREAMJOIN_TEMPORAL.TAKES_BACK", "column" -> column.name)
+      throw rejected("STREAMJOIN_TEMPORAL.TAKES_BACK", "column" -> column.name)
     }
 
   private def notTied(key: Expression, join: Join) = {
@@ -320,7 +320,7 @@ final private[streamjoin] class AsOfJoins(
       case column: Attribute => column.name
       case field => toPrettySQL(field)
     }
-    refused(
+    rejected(
       "STREAMJOIN_TEMPORAL.KEY_NOT_TIED",
       "condition" -> on,
       "column" -> name,
@@ -331,7 +331,7 @@ final private[streamjoin] class AsOfJoins(
   /** A clause of SQL has a position in the query. */
   private def inWords(ofCall: String, ofSql: String): String = if (where.isEmpty) ofCall else ofSql
 
-  private def refused(condition: String, parameters: (String, String)*): AnalysisException =
+  private def rejected(condition: String, parameters: (String, String)*): AnalysisException =
     StreamJoinErrors.analysis(
       condition,
       parameters ++ Seq("join" -> kind, "where" -> where.getOrElse("")): _*

@@ -147,6 +147,6 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
           )
         )
       case Some(known) =>
-        UndefinedWatermark.of(known, input).map(_.refused("The temporal join")).toLeft(known)
+        UndefinedWatermark.of(known, input).map(_.rejected("The temporal join")).toLeft(known)
     }
 }

@@ -86,13 +86,13 @@ final case class VersionedInput(
   /** @throws org.apache.spark.sql.AnalysisException if it has no event time, or several */
   def check(): Unit = {
     envelope.keyOfFields.foreach { case (name, own) =>
-      throw refused(name, "STREAMJOIN_COLUMN.KEY_OF_ENVELOPE", "name" -> own)
+      throw rejected(name, "STREAMJOIN_COLUMN.KEY_OF_ENVELOPE", "name" -> own)
     }
     if (log.isTimeOfTable)
-      throw refused(givenTime, "STREAMJOIN_COLUMN.TIME_OF_TABLE")
+      throw rejected(givenTime, "STREAMJOIN_COLUMN.TIME_OF_TABLE")
   }
 
-  private def refused(column: String, condition: String, parameters: (String, String)*) =
+  private def rejected(column: String, condition: String, parameters: (String, String)*) =
     StreamJoinErrors.analysis(condition, parameters ++ Seq("call" -> call, "column" -> column): _*)
 
   /** The changes of the table, each with its time, operation and order. */

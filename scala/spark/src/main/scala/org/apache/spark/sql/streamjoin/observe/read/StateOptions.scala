@@ -17,7 +17,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
   private def number(name: String, least: Long): Option[Long] = text(name).map { value =>
     value.toLongOption
       .filter(_ >= least)
-      .getOrElse(throw refused(name, value, s"a whole number from $least on"))
+      .getOrElse(throw rejected(name, value, s"a whole number from $least on"))
   }
 
   lazy val checkpoint: CheckpointInspector = new CheckpointInspector(
@@ -27,7 +27,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
       QueriesByName
         .checkpoint(session, query)
         .getOrElse(
-          throw refused(Query, query, s"the id or the name of a query; ${QueriesByName.known(session)}")
+          throw rejected(Query, query, s"the id or the name of a query; ${QueriesByName.known(session)}")
         )
     }(new Path(_))
   )
@@ -36,7 +36,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
   lazy val operator: Option[OperatorOutline] = {
     val chosen = number(Operator, 1).map(number => checkpoint.operator(number.toInt))
     if (chosen.isEmpty) Seq(Side, Batch).foreach { name =>
-      text(name).foreach(value => throw refused(name, value, s"option(\"$Operator\", 1) besides"))
+      text(name).foreach(value => throw rejected(name, value, s"option(\"$Operator\", 1) besides"))
     }
     chosen
   }
@@ -47,7 +47,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
     text(Side).fold(all) { side =>
       val chosen = all.filter(_._1.side.exists(_.equalsIgnoreCase(side)))
       if (chosen.isEmpty)
-        throw refused(
+        throw rejected(
           Side,
           side,
           all.flatMap(_._1.side) match {
@@ -61,7 +61,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
 
   /** Whether times and dates are text, those in the rows too. */
   lazy val timesAreText: Boolean = text(Times).exists { asked =>
-    if (!asked.equalsIgnoreCase(Text)) throw refused(Times, asked, s"$Text, or is left out")
+    if (!asked.equalsIgnoreCase(Text)) throw rejected(Times, asked, s"$Text, or is left out")
     true
   }
 
@@ -69,7 +69,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
     val known = checkpoint.batches
     number(Batch, 0).fold(known.last) { asked =>
       if (!known.contains(asked))
-        throw refused(
+        throw rejected(
           Batch,
           asked.toString,
           s"a batch from ${known.head} to ${known.last}, whose state is kept"
@@ -92,6 +92,6 @@ private[streamjoin] object StateOptions {
   def areGiven(options: CaseInsensitiveStringMap): Boolean =
     options.containsKey(Checkpoint) || options.containsKey(Query)
 
-  private def refused(option: String, value: String, wanted: String) =
+  private def rejected(option: String, value: String, wanted: String) =
     StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
 }

@@ -39,12 +39,12 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         if (OperatorKinds.named(node.kind).exists(_.looksUp)) ArrangedJoins.beginRun(session)
       }
       planned :: Nil
-    case refused: RejectedOperator =>
+    case rejected: RejectedOperator =>
       RejectedOperatorExec(
-        refused.what,
-        refused.output,
-        refused.children.map(planLater),
-        refused.refusal
+        rejected.what,
+        rejected.output,
+        rejected.children.map(planLater),
+        rejected.rejection
       ) :: Nil
     case operator: PendingOperator =>
       RejectedOperatorExec(

@@ -78,11 +78,11 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
       files: CheckpointFileManager
   ): Unit = {
     if (recorded > 0) {
-      if (nodes.isEmpty && hasOperators) throw refused("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+      if (nodes.isEmpty && hasOperators) throw rejected("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val log = new OperatorLog(session, checkpoint)
       nodes.foreach(log.verifyWritten)
     } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
-      throw refused("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+      throw rejected("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
     if (nodes.size != recorded)
       throw DescriptionLog.changed(checkpoint, OperatorLog.Number, recorded.toString, nodes.size.toString)
   }
@@ -90,7 +90,7 @@ final private[streamjoin] case class CheckCheckpoint(session: SparkSession) exte
   private def stateOf(ordinal: Int, checkpoint: Path): Path =
     new Path(checkpoint, s"state/${BatchBinding.FirstOperatorId + ordinal}")
 
-  private def refused(name: String, checkpoint: Path) =
+  private def rejected(name: String, checkpoint: Path) =
     StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
 
   /** The names of the stateful operators in the checkpoint. */

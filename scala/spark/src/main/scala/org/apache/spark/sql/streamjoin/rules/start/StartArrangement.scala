@@ -48,12 +48,12 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
   }
 
   private def checkMode(arrange: Arrange, mode: OutputMode): Unit = {
-    def refused(condition: String) =
+    def rejected(condition: String) =
       StreamJoinErrors.analysis(condition, "arrangement" -> arrange.root, "mode" -> mode.toString.toLowerCase)
     if (mode == InternalOutputModes.Complete)
-      throw refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")
+      throw rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")
     if (mode == InternalOutputModes.Update && arrange.meta.input != InputKind.Changelog)
-      throw refused("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE")
+      throw rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE")
   }
 
   private def begun(arrange: Arrange, checkpoint: String): ArrangementMeta = {

@@ -74,7 +74,7 @@ class SqlAsOfJoinSuite extends AnyFunSuite with TemporalTest with SqlTest {
   private val ofBatches =
     "SELECT bo.v AS a, bd.v AS b FROM bo ASOF JOIN bd MATCH_CONDITION (%s) ON bo.id = bd.id"
 
-  test("two batches are Spark's: its rows with its setting, its refusal without") {
+  test("two batches are Spark's: its rows with its setting, its rejection without") {
     batches()
     withConf(Enabled -> "true") {
       val times = spark.sql(ofBatches.format("bo.t > bd.t"))

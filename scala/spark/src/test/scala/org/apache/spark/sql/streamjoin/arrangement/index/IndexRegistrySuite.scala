@@ -226,7 +226,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("a version older than what is retained is refused") {
+  test("a version older than what is retained is rejected") {
     withFiles() { files =>
       grow(files, new Random(5), 6)
       files.add(Nil, base = true, since = 4)
@@ -425,7 +425,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("a version whose files were removed is refused as no longer retained") {
+  test("a version whose files were removed is rejected as no longer retained") {
     withFiles() { files =>
       grow(files, new Random(9), 6, bases = false)
       files.add(Nil, base = true, since = 5)

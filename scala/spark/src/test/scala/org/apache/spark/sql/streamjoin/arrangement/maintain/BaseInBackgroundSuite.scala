@@ -136,7 +136,7 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
       query.processAllAvailable()
       restore(root, saved.head._2)
       add(folder, Seq(Row(2, "x", "i")))
-      refused("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(query.processAllAvailable())
+      rejected("STREAMJOIN_ARRANGEMENT_RESTORED.ARRANGEMENT")(query.processAllAvailable())
     }
     def arrangement = ArrangementFolder.open(ArrangementFolder.root(root))
     assert(arrangement.newest == 0)

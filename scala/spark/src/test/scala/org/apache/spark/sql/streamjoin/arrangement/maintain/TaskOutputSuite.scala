@@ -72,7 +72,7 @@ class TaskOutputSuite extends AnyFunSuite with ArrangementTest {
       )
   }
 
-  test("a query that is none of sj.arrange is refused, whatever its column is called") {
+  test("a query that is none of sj.arrange is rejected, whatever its column is called") {
     val it = maintainer("id INT", Seq(Seq("id")))
     during(it)(it.feed(Row(1)))
     Executed.count = 0
@@ -86,20 +86,20 @@ class TaskOutputSuite extends AnyFunSuite with ArrangementTest {
         .option("path", it.root)
         .option("checkpointLocation", newFolder())
         .start()
-      refused("STREAMJOIN_ARRANGEMENT_SINK")(start())
+      rejected("STREAMJOIN_ARRANGEMENT_SINK")(start())
     }
     assert(Executed.count == 0)
     assert(rowsOf(it.root) == Seq("1"))
   }
 
-  test("without the extension, which refuses such a query at its start, the sink does") {
+  test("without the extension, which rejects such a query at its start, the sink does") {
     val root = ArrangementFolder.root(newFolder("arrangement"))
     val info = new LogicalWriteInfo {
       override def options: CaseInsensitiveStringMap = CaseInsensitiveStringMap.empty
       override def queryId: String = UUID.randomUUID().toString
       override def schema: StructType = TaskOutput.Schema
     }
-    refused("STREAMJOIN_ARRANGEMENT_SINK")(new ArrangementWriteBuilder(root, info, new MaintainingRun))
+    rejected("STREAMJOIN_ARRANGEMENT_SINK")(new ArrangementWriteBuilder(root, info, new MaintainingRun))
   }
 }
 

@@ -26,7 +26,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   private def registry = new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, Long.MaxValue))
 
-  private def refused(body: => Any): Unit = {
+  private def rejected(body: => Any): Unit = {
     val error = intercept[Exception](body: Unit)
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_UNREADABLE"), error)
   }
@@ -111,23 +111,23 @@ class BlockFilesSuite extends AnyFunSuite {
       val bytes = Files.readAllBytes(path)
       for (at <- bytes.indices by math.max(1, bytes.length / 40)) {
         write(path, bytes.updated(at, (bytes(at) ^ 0x10).toByte))
-        refused((0 to 1).foreach(index => files.rows(registry, 0, index)))
+        rejected((0 to 1).foreach(index => files.rows(registry, 0, index)))
       }
       write(path, bytes)
       assert(files.rows(registry, 0) == files.collections(0))
     }
   }
 
-  test("a truncated, empty or missing file is refused") {
+  test("a truncated, empty or missing file is rejected") {
     withFiles { files =>
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
       for (length <- Seq(bytes.length - 1, bytes.length / 2, 1, 0)) {
         write(path, bytes.take(length))
-        refused((0 to 1).foreach(index => files.rows(registry, 0, index)))
+        rejected((0 to 1).foreach(index => files.rows(registry, 0, index)))
       }
       Files.delete(path)
-      refused(files.rows(registry, 0))
+      rejected(files.rows(registry, 0))
     }
   }
 
@@ -136,7 +136,7 @@ class BlockFilesSuite extends AnyFunSuite {
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
       Files.write(path, bytes.updated(bytes.length / 2, (bytes(bytes.length / 2) ^ 1).toByte))
-      refused((0 to 1).foreach(index => files.rows(registry, 0, index)))
+      rejected((0 to 1).foreach(index => files.rows(registry, 0, index)))
     }
   }
 
@@ -157,20 +157,20 @@ class BlockFilesSuite extends AnyFunSuite {
         ("""{"version":1,"number":0,"query":"00000000-0000-0000-0000-000000000000","time":0,"since":0,"bases":[],""" +
           """"changes":[{"path":"changes/0/x","blocks":[[0,0]]}],"base_files":[],"counts":{}}""")
     )
-  ) test(s"a manifest with $name in it is refused") {
+  ) test(s"a manifest with $name in it is rejected") {
     withFiles { files =>
       files.add(items)
       files.write("versions/0", text)
-      refused(files.rows(registry, 0))
-      refused(files.files.manifest(0))
+      rejected(files.rows(registry, 0))
+      rejected(files.files.manifest(0))
     }
   }
 
-  test("a missing manifest is refused") {
+  test("a missing manifest is rejected") {
     withFiles { files =>
       (0 until 3).foreach(_ => files.add(items))
       Files.delete(files.folder.resolve("versions/1"))
-      refused(files.rows(registry, 2))
+      rejected(files.rows(registry, 2))
       assert(files.files.manifestOf(1).isEmpty)
       assert(files.files.newest == 2)
     }
@@ -193,10 +193,10 @@ class BlockFilesSuite extends AnyFunSuite {
       "a schema that is not a struct" ->
         """{"version":1,"id":"00000000-0000-0000-0000-000000000000","schema":"int","keys":[],"partitions":1,"input":"append"}"""
     )
-  ) test(s"a meta.json with $name in it is refused") {
+  ) test(s"a meta.json with $name in it is rejected") {
     withFiles { files =>
       files.write("meta.json", text)
-      refused(files.files.meta)
+      rejected(files.files.meta)
     }
   }
 

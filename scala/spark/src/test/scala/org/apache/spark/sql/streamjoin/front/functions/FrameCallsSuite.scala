@@ -126,7 +126,7 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
         )
       )
     ) {
-      val error = refused(query)._1
+      val error = rejected(query)._1
       assert(error.getCondition == condition, query)
       assert(error.getMessage.contains(words), s"$query: ${error.getMessage}")
     }
@@ -151,7 +151,7 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
     assert(found.getString(0) == StreamJoin.version)
     assert(found.getString(1) == StreamJoin.sparkVersion)
     assert(
-      refused("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS"
+      rejected("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS"
     )
   }
 }

@@ -141,7 +141,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
       assert(plan.toString.contains("EventTimeWatermark"), plan)
     }
     val unknown = "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t), delay => INTERVAL 1 SECOND)"
-    val (error, at) = refused(unknown)
+    val (error, at) = rejected(unknown)
     assert(error.getMessage.contains("no argument delay, but data, timecol, lag"))
     assert(at == "INTERVAL 1 SECOND")
   }
@@ -173,7 +173,7 @@ class SqlTextsSuite extends AnyFunSuite with SqlTest {
   }
 
   test("an error after a character of two UTF-16 units points at the right place") {
-    val (error, at) = refused("SELECT '\uD83D\uDE00', o.v FROM o JOIN d WITHIN 5 parsecs ON o.id = d.id")
+    val (error, at) = rejected("SELECT '\uD83D\uDE00', o.v FROM o JOIN d WITHIN 5 parsecs ON o.id = d.id")
     assert(error.getCondition == "STREAMJOIN_CLAUSE_DURATION")
     assert(at == "WITHIN 5 parsecs")
   }

@@ -53,7 +53,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
     assert(rows(s"SELECT side, keeps FROM sj_bounds(TABLE(joined))") == keeps)
   }
 
-  test("invalid arguments of sj_bounds and sj_late_rows are refused") {
+  test("invalid arguments of sj_bounds and sj_late_rows are rejected") {
     for (
       (query, condition) <- Seq(
         "SELECT * FROM sj_bounds(TABLE(SELECT 1))" -> "STREAMJOIN_NOT_A_STREAM.BOUNDS",
@@ -63,7 +63,7 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
         "SELECT * FROM sj_late_rows()" -> "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
         "SELECT * FROM sj_late_rows('nobody')" -> "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY"
       )
-    ) assert(refused(query)._1.getCondition == condition, query)
+    ) assert(rejected(query)._1.getCondition == condition, query)
   }
 
   test("sj_late_rows gives the late rows of a query that has stopped, by its id and by its name") {
@@ -99,9 +99,9 @@ class TableFunctionsSuite extends AnyFunSuite with SqlTest {
           spark.sql(s"SELECT input FROM sj_late_rows('${run.streaming.id}', $second)")
         assert(asked("true").isStreaming)
         assert(!asked("false").isStreaming)
-        val refused = intercept[AnalysisException](asked("1"))
-        assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION.ARGUMENT")
-        assert(refused.getMessage.contains("whether it is a stream, true or false, not 1"))
+        val rejected = intercept[AnalysisException](asked("1"))
+        assert(rejected.getCondition == "STREAMJOIN_TABLE_FUNCTION.ARGUMENT")
+        assert(rejected.getMessage.contains("whether it is a stream, true or false, not 1"))
         assert(
           StreamJoin.lateRows(run.streaming).columns.toSeq.contains("watermark")
         )

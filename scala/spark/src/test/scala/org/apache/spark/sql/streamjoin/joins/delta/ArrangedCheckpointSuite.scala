@@ -45,11 +45,11 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  private def changed(body: => Any): Unit = refused("STREAMJOIN_CHECKPOINT_CHANGED")(body): Unit
+  private def changed(body: => Any): Unit = rejected("STREAMJOIN_CHECKPOINT_CHANGED")(body): Unit
 
   private def log(checkpoint: String) = Path.of(checkpoint, "arranged-joins")
 
-  test("a checkpoint refuses a delta join with another condition, output or join type") {
+  test("a checkpoint rejects a delta join with another condition, output or join type") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -72,13 +72,13 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
         def streams = Seq(customers, orders).map(of => spark.readStream.format("streamjoin").load(of.root))
         val union = new Reader(checkpoint)(streams.map(_.select("id", "_diff")).reduce(_ union _))
         changed(during(union)(union.settle()))
-        // The refused starts changed nothing: the original join resumes.
+        // The rejected starts changed nothing: the original join resumes.
         assert(run(checkpoint, both).isEmpty, "the deleted row was never emitted")
       }
     }
   }
 
-  test("a checkpoint refuses an outer delta join with another preserved side") {
+  test("a checkpoint rejects an outer delta join with another preserved side") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -140,7 +140,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       run(checkpoint, both)
       Files.writeString(log(checkpoint).resolve("0"), """{"version":7}""")
       Files.deleteIfExists(log(checkpoint).resolve(".0.crc"))
-      assert(refused("STREAMJOIN_CHECKPOINT_UNREADABLE")(run(checkpoint, both)).contains("version 7"))
+      assert(rejected("STREAMJOIN_CHECKPOINT_UNREADABLE")(run(checkpoint, both)).contains("version 7"))
     }
   }
 
@@ -153,7 +153,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
   }
   private var current: DataFrame => DataFrame = identity
 
-  test("a checkpoint refuses another look-up and accepts the same one in other words") {
+  test("a checkpoint rejects another look-up and accepts the same one in other words") {
     val people = maintainer("id INT, name STRING, seg STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     val others = maintainer(
       "id INT, name STRING, seg STRING, op STRING",
@@ -236,7 +236,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("in another session time zone, the same timestamp text is accepted and another one refused") {
+  test("in another session time zone, the same timestamp text is accepted and another one rejected") {
     val zone = "spark.sql.session.timeZone"
     val people = maintainer("id INT, since TIMESTAMP, op STRING", Seq(Seq("id")), op = Some("op"))
     def query(checkpoint: String, time: String) = new Reader(checkpoint)(

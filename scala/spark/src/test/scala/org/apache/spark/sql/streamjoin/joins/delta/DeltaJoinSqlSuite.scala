@@ -150,7 +150,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
         "SELECT id FROM (SELECT a.id, b.oid FROM xo a JOIN xl b ON a.k = b.k) WHERE id > 0"
       )
     ) {
-      val said = refused("STREAMJOIN_DELTA.DIFF_LEFT_OUT")(query(text))
+      val said = rejected("STREAMJOIN_DELTA.DIFF_LEFT_OUT")(query(text))
       assert(said.contains("leaves out _diff"), text)
       assert(said.contains("_diff > 0"), text)
     }
@@ -166,7 +166,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
   }
 
   test("joins of such inputs that are no delta join are rejected, as those of the names are") {
-    def said(condition: String, text: String) = refused(condition)(query(text)): Unit
+    def said(condition: String, text: String) = rejected(condition)(query(text)): Unit
     said("STREAMJOIN_DELTA.MORE_THAN_JOINS", "SELECT count(*) FROM xo a JOIN xl b ON a.k = b.k")
     said("STREAMJOIN_DELTA.MORE_THAN_JOINS", "SELECT a.id FROM xo a LEFT ANTI JOIN xl b ON a.k = b.k")
     said("STREAMJOIN_DELTA.NATURAL", "SELECT id FROM STREAM orders NATURAL JOIN STREAM lines")
@@ -188,7 +188,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
     ) {
       val frame = query(text)
       assert(!frame.queryExecution.analyzed.exists(_.isInstanceOf[DeltaJoin]), text)
-      refused(condition)(frame.writeStream.format("noop").start())
+      rejected(condition)(frame.writeStream.format("noop").start())
     }
   }
 }

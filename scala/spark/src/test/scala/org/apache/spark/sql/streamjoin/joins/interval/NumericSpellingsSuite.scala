@@ -77,10 +77,10 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
     )
     assert(found.values.forall(micros => micros >= Hour + rounding && micros < Hour + 2 * Second))
     // It says nothing from above.
-    val refused = refusal(
+    val rejected = rejection(
       orders.join(deliveries, expr("o.id = d.id AND abs(unix_micros(d.t) - unix_micros(o.t)) >= 5"))
     )
-    assert(refused.getCondition == "STREAMJOIN_BOUND_NOT_CONSTANT")
+    assert(rejected.getCondition == "STREAMJOIN_BOUND_NOT_CONSTANT")
   }
 
   test("timestampdiff and datediff bound the join") {
@@ -92,10 +92,10 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
     on("datediff(DAY, o.t, d.t) BETWEEN 0 AND 1", 2 * Day - 1, Day - 1)
     on("datediff(d.t, o.t) BETWEEN 0 AND 1", 2 * Day - 1 + Day - 1, 2 * (Day - 1))
     for (condition <- Seq("timestampdiff(MONTH, o.t, d.t) = 0", "timestampdiff(MINUTE, o.t, d.t) <= o.v"))
-      refusal(orders.join(deliveries, expr(s"o.id = d.id AND o.t <= d.t AND $condition"))): Unit
+      rejection(orders.join(deliveries, expr(s"o.id = d.id AND o.t <= d.t AND $condition"))): Unit
   }
 
-  test("numbers that do not bound the times are refused") {
+  test("numbers that do not bound the times are rejected") {
     for (
       condition <- Seq(
         "CAST(d.t AS BIGINT) BETWEEN unix_millis(o.t) AND unix_millis(o.t) + 5",
@@ -104,8 +104,8 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
         "o.v BETWEEN d.v AND d.v + 5"
       )
     ) {
-      val refused = refusal(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
-      assert(Set("STREAMJOIN_BOUND_NOT_CONSTANT", "STREAMJOIN_UNBOUNDED")(refused.getCondition), condition)
+      val rejected = rejection(orders.join(deliveries, expr(s"o.id = d.id AND $condition")))
+      assert(Set("STREAMJOIN_BOUND_NOT_CONSTANT", "STREAMJOIN_UNBOUNDED")(rejected.getCondition), condition)
     }
   }
 

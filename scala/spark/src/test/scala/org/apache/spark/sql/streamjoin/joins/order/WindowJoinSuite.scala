@@ -204,12 +204,12 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  private def condition(frame: DataFrame): String = refusal(frame).getCondition
+  private def condition(frame: DataFrame): String = rejection(frame).getCondition
 
-  test("order without a watermark, update mode, and streamjoin switched off are refused") {
+  test("order without a watermark, update mode, and streamjoin switched off are rejected") {
     val streams = newStreams()
     assert(condition(Frames.sorted(streams.raw("o"), "t")) == "STREAMJOIN_ORDER_TIME")
-    assert(refusal(window()(newStreams()), mode = "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
+    assert(rejection(window()(newStreams()), mode = "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
     withConf("spark.streamjoin.enabled" -> "false") {
       assert(condition(window()(newStreams())) == "STREAMJOIN_ORDER_DISABLED")
     }

@@ -119,7 +119,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a cached table is explained and refused like any other") {
+  test("a cached table is explained and rejected like any other") {
     val people = customers
     during(people) {
       loaded(people)
@@ -132,7 +132,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
         assert(explained(left(rematch = false)).contains("LookUp"))
         assert(explained(left(rematch = true)).contains("StreamTableJoin"))
         val semi = orders.join(cached(rematch = false), expr("id = customer_id"), "left_semi")
-        refused("STREAMJOIN_TABLE.JOIN_TYPE")(semi.writeStream.format("noop").start().stop())
+        rejected("STREAMJOIN_TABLE.JOIN_TYPE")(semi.writeStream.format("noop").start().stop())
       } finally spark.catalog.clearCache()
     }
   }

@@ -145,7 +145,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a single watermark above the join is refused, as it would lose rematched rows") {
+  test("a single watermark above the join is rejected, as it would lose rematched rows") {
     val people = customers
     during(people) {
       loaded(people)
@@ -157,7 +157,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
             .count()
             .select("count")
         )
-        refused("STREAMJOIN_SINGLE_WATERMARK")(windows.start())
+        rejected("STREAMJOIN_SINGLE_WATERMARK")(windows.start())
       }
     }
   }
@@ -286,7 +286,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("kept rows are rematched by runs that end by themselves, even after a refused start") {
+  test("kept rows are rematched by runs that end by themselves, even after a rejected start") {
     val people = customers
     val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
     val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
@@ -311,7 +311,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
       assert(run() == Seq("Ann Keyboard"))
       assert(run().isEmpty)
       people.feed(Row(4, "Eve", "insert"))
-      refused("STREAMJOIN_CHECKPOINT_CHANGED") {
+      rejected("STREAMJOIN_CHECKPOINT_CHANGED") {
         run(
           timed(_)
             .join(table(people.root, Map("rematch" -> "7 seconds")), expr("id = customer_id"), "left_outer")
@@ -346,7 +346,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a query that cannot keep rows is refused") {
+  test("a query that cannot keep rows is rejected") {
     val people = customers
     during(people) {
       loaded(people)
@@ -354,44 +354,44 @@ class RematchSuite extends AnyFunSuite with TableTest {
       def late = table(people.root, rematch)
       val on = expr("id = customer_id")
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_JOIN_TYPE")(start(timed(_).join(late, on)))
+        rejected("STREAMJOIN_TABLE.REMATCH_JOIN_TYPE")(start(timed(_).join(late, on)))
           .contains("Write a left join")
       )
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(start(_.join(late, on, "left_outer")))
+        rejected("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(start(_.join(late, on, "left_outer")))
           .contains("withWatermark")
       )
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(
+        rejected("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(
           start(orders => timed(orders).withColumn("then", col("at")).join(late, on, "left_outer"))
         ).contains("select one column")
       )
       val now = expr("id = customer_id + second(current_timestamp())")
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_KEY")(start(timed(_).join(late, now, "left_outer")))
+        rejected("STREAMJOIN_TABLE.REMATCH_KEY")(start(timed(_).join(late, now, "left_outer")))
           .contains("every batch")
       )
-      refused("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
+      rejected("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
       val least = expr("id = customer_id AND name > (SELECT min(id) FROM range(3))")
       assert(
-        refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(start(timed(_).join(late, least, "left_outer")))
+        rejected("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(start(timed(_).join(late, least, "left_outer")))
           .contains("subquery")
       )
       for (filter <- Seq("name > (SELECT min(id) FROM range(3))", "id IN (SELECT id FROM range(3))")) {
         def filtered = start(timed(_).join(late.where(filter), on, "left_outer"))
-        assert(refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(filtered).contains("below the table"), filter)
+        assert(rejected("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(filtered).contains("below the table"), filter)
       }
       for (duration <- Seq("soon", "-1 second", "1 month"))
-        refused("STREAMJOIN_DURATION")(
+        rejected("STREAMJOIN_DURATION")(
           start(timed(_).join(table(people.root, Map("rematch" -> duration)), on, "left_outer"))
         )
       withConf("spark.streamjoin.enabled" -> "false") {
-        refused("STREAMJOIN_TABLE.REMATCH_DISABLED")(start(timed(_).join(late, on, "left_outer")))
+        rejected("STREAMJOIN_TABLE.REMATCH_DISABLED")(start(timed(_).join(late, on, "left_outer")))
       }
     }
   }
 
-  test("EXPLAIN shows the look-up, and the checkpoint refuses another duration") {
+  test("EXPLAIN shows the look-up, and the checkpoint rejects another duration") {
     val people = customers
     var length = "100 seconds"
     val query = new Stream(
@@ -407,7 +407,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
         assert(plan.contains("by (id) at version 0"), plan)
         query.stop()
         length = "50 seconds"
-        refused("STREAMJOIN_CHECKPOINT_CHANGED")(query.start())
+        rejected("STREAMJOIN_CHECKPOINT_CHANGED")(query.start())
       }
     }
   }

@@ -31,11 +31,11 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
         assert(query.all == Seq("1 John Computer"))
         assert(sql.all == Seq("2 Frank 2 2 Mouse"), "columns come in the order of the query")
       }
-      assert(refused("STREAMJOIN_TABLE.ON_THE_LEFT")(during(written)(())).contains("Write the stream first"))
+      assert(rejected("STREAMJOIN_TABLE.ON_THE_LEFT")(during(written)(())).contains("Write the stream first"))
     }
   }
 
-  test("a subquery below a table with rematch= is refused at once") {
+  test("a subquery below a table with rematch= is rejected at once") {
     val people = customers
     spark.range(2).createOrReplaceTempView("edge_numbers")
     during(people) {
@@ -47,7 +47,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
           .where("id > (SELECT max(id) FROM edge_numbers)")
         timed.join(some, expr("id = customer_id"), "left_outer")
       })
-      assert(refused("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(during(query)(())).contains("subquery"))
+      assert(rejected("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(during(query)(())).contains("subquery"))
       // Without `rematch=` it is an ordinary filter.
       val plain = new Stream({ orders =>
         val some = table(people.root).where("id > (SELECT max(id) FROM edge_numbers)")
@@ -57,14 +57,14 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("joining changelog streams as DataFrames is refused, with advice on sj.delta_join and sj.table") {
+  test("joining changelog streams as DataFrames is rejected, with advice on sj.delta_join and sj.table") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
       val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
       val towns = maintainer("id INT, town STRING", Seq(Seq("id")), root = s"$folder/towns")
       during(people, towns) {
         loaded(people)
-        val error = refused("STREAMJOIN_DELTA.FRAMES") {
+        val error = rejected("STREAMJOIN_DELTA.FRAMES") {
           spark.readStream.table("people").join(spark.readStream.table("towns"), "id")
         }
         assert(error.contains("sj.delta_join"))

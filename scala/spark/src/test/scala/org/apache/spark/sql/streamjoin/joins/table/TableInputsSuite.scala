@@ -22,14 +22,14 @@ class TableInputsSuite extends AnyFunSuite with TableTest {
       loaded(people)
       visits.feed(Row(1, "/"))
       def start(stream: DataFrame): Any = during(query(stream))(())
-      assert(refused("STREAMJOIN_TABLE.STREAM_TAKES_BACK")(start(changes(people))).contains("_diff > 0"))
+      assert(rejected("STREAMJOIN_TABLE.STREAM_TAKES_BACK")(start(changes(people))).contains("_diff > 0"))
       def delta = Frames.delta(
         spark,
         Seq("p" -> people.root, "v" -> visits.root),
         "p.id = v.id",
         Seq("p.id AS k")
       )
-      refused("STREAMJOIN_TABLE.STREAM_TAKES_BACK")(start(delta))
+      rejected("STREAMJOIN_TABLE.STREAM_TAKES_BACK")(start(delta))
       val (came, kept) = (query(changes(people).where("_diff > 0")), query(changes(visits)))
       during(came, kept) {
         Seq(came, kept).foreach(_.settle())

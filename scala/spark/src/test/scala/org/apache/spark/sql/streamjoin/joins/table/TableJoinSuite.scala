@@ -259,7 +259,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
           spark.sql("SELECT name FROM people ORDER BY id").collect().map(_.getString(0)).toSeq ==
             Seq("John", "Frank")
         )
-        refused("STREAMJOIN_TABLE.AS_OF_CLOCK")(
+        rejected("STREAMJOIN_TABLE.AS_OF_CLOCK")(
           spark.sql("SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'")
         )
         spark.range(3).createOrReplaceTempView("people")
@@ -342,8 +342,8 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
           assert(outer.all == Seq("Frank Mouse", "John Computer"))
         }
         def start(text: String): Any = during(query("order_id", text))(())
-        refused("STREAMJOIN_TABLE.JOIN_TYPE")(start(s"SELECT * $from CROSS JOIN people"))
-        refused("STREAMJOIN_TABLE_KEY")(
+        rejected("STREAMJOIN_TABLE.JOIN_TYPE")(start(s"SELECT * $from CROSS JOIN people"))
+        rejected("STREAMJOIN_TABLE_KEY")(
           start("SELECT * FROM (SELECT customer_id, item FROM orders_of_sql) AS o JOIN people")
         )
 
@@ -357,7 +357,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         }
         val keys = maintainer("k INT", Seq(Seq("k")), root = s"$folder/others")
         during(keys) {
-          refused("STREAMJOIN_DELTA_CONDITION")(
+          rejected("STREAMJOIN_DELTA_CONDITION")(
             spark.sql("SELECT * FROM STREAM people AS p JOIN STREAM others AS t")
           )
         }
@@ -476,7 +476,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a join that is not possible is refused when the query starts") {
+  test("a join that is not possible is rejected when the query starts") {
     val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     def start(joined: DataFrame => DataFrame): Any = {
       val query = new Stream(joined)
@@ -485,22 +485,22 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     during(people) {
       def join(how: String, condition: String = "customer_id = id"): Any =
         start(_.join(table(people.root), expr(condition), how))
-      assert(refused("STREAMJOIN_TABLE.ALL_ROWS")(join("right_outer")).contains("stream LEFT JOIN table"))
-      assert(refused("STREAMJOIN_TABLE.JOIN_TYPE")(join("full_outer")).contains("stream LEFT JOIN table"))
-      assert(refused("STREAMJOIN_TABLE.JOIN_TYPE")(join("left_semi")).contains("WHERE table.key IS NULL"))
+      assert(rejected("STREAMJOIN_TABLE.ALL_ROWS")(join("right_outer")).contains("stream LEFT JOIN table"))
+      assert(rejected("STREAMJOIN_TABLE.JOIN_TYPE")(join("full_outer")).contains("stream LEFT JOIN table"))
+      assert(rejected("STREAMJOIN_TABLE.JOIN_TYPE")(join("left_semi")).contains("WHERE table.key IS NULL"))
       def first = start(orders => table(people.root).join(orders, expr("customer_id = id")))
-      assert(refused("STREAMJOIN_TABLE.ON_THE_LEFT")(first).contains("Write the stream first"))
-      refused("STREAMJOIN_TABLE.ALL_ROWS")(
+      assert(rejected("STREAMJOIN_TABLE.ON_THE_LEFT")(first).contains("Write the stream first"))
+      rejected("STREAMJOIN_TABLE.ALL_ROWS")(
         start(orders => table(people.root).join(orders, expr("customer_id = id"), "left_outer"))
       )
-      assert(refused("STREAMJOIN_TABLE_KEY")(join("inner", "item = name")).contains("[id]"))
+      assert(rejected("STREAMJOIN_TABLE_KEY")(join("inner", "item = name")).contains("[id]"))
       val towns =
         (orders: DataFrame) => orders.join(table(people.root).groupBy("town").count(), expr("item = town"))
-      assert(refused("STREAMJOIN_TABLE.OPERATOR")(start(towns)).contains("Aggregate"))
+      assert(rejected("STREAMJOIN_TABLE.OPERATOR")(start(towns)).contains("Aggregate"))
       val wrong = Map("asOf" -> "newest")
-      assert(refused("STREAMJOIN_OPTION")(table(people.root, wrong)).contains("current or previous"))
-      refused("STREAMJOIN_OPTION")(table(people.root, Map("atLeast" -> "now")))
-      refused("STREAMJOIN_NO_ARRANGEMENT")(table(s"${people.root}/none"))
+      assert(rejected("STREAMJOIN_OPTION")(table(people.root, wrong)).contains("current or previous"))
+      rejected("STREAMJOIN_OPTION")(table(people.root, Map("atLeast" -> "now")))
+      rejected("STREAMJOIN_NO_ARRANGEMENT")(table(s"${people.root}/none"))
     }
   }
 }

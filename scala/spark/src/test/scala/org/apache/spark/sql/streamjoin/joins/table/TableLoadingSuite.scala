@@ -62,7 +62,7 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     for (damaged <- Seq("", "{", "{}")) {
       Files.writeString(said, damaged)
       Files.deleteIfExists(Path.of(table.root, ".caught_up.json.crc"))
-      refused("STREAMJOIN_ARRANGEMENT_UNREADABLE")(CaughtUp.holds(table.folder))
+      rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE")(CaughtUp.holds(table.folder))
     }
     during(table)(caughtUp(table))
   }

@@ -66,7 +66,7 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
       )
     ) {
       val frame = spark.sql(text)
-      val said = refused("STREAMJOIN_TABLE.IN_SUBQUERY")(
+      val said = rejected("STREAMJOIN_TABLE.IN_SUBQUERY")(
         frame.writeStream.format("noop").option("checkpointLocation", newFolder()).start()
       )
       assert(said.contains(s"read in $kind"), text)
@@ -91,7 +91,7 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
       assert(intercept[AnalysisException](spark.sql(text)).getCondition == "TABLE_OR_VIEW_NOT_FOUND")
     val time = "SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'"
     assert(
-      refused("STREAMJOIN_TABLE.AS_OF_CLOCK")(spark.sql(time)).contains("FROM people WITH (version = 3)")
+      rejected("STREAMJOIN_TABLE.AS_OF_CLOCK")(spark.sql(time)).contains("FROM people WITH (version = 3)")
     )
   }
 
@@ -112,8 +112,8 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
     people.running
     def read(name: String) = spark.read.format("streamjoin").load(name)
     // Not the folder itself, nor the one around it.
-    Seq(".", "..").foreach(name => refused("STREAMJOIN_ARRANGEMENT_NAME")(read(name)))
-    val said = refused("STREAMJOIN_ARRANGEMENT_NAME")(read("db:orders"))
+    Seq(".", "..").foreach(name => rejected("STREAMJOIN_ARRANGEMENT_NAME")(read(name)))
+    val said = rejected("STREAMJOIN_ARRANGEMENT_NAME")(read("db:orders"))
     assert(said.contains("such as db_orders"))
     assert(
       intercept[AnalysisException](
@@ -125,11 +125,11 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
       during(short) {
         (1 to 4).foreach(n => short.feed(Row(n)))
         val gone =
-          refused("STREAMJOIN_VERSION_GONE")(spark.sql("SELECT * FROM short WITH (version = 0)").collect())
+          rejected("STREAMJOIN_VERSION_GONE")(spark.sql("SELECT * FROM short WITH (version = 0)").collect())
         assert(gone.contains("newest"))
         assert(!gone.contains("checkpoint"))
         val none =
-          refused("STREAMJOIN_NO_VERSION")(spark.sql("SELECT * FROM short WITH (version = 99)").collect())
+          rejected("STREAMJOIN_NO_VERSION")(spark.sql("SELECT * FROM short WITH (version = 99)").collect())
         assert(none.contains("FROM t"))
       }
     }

@@ -182,7 +182,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     val streams = newStreams(schema)
     Seq("s", "p").foreach(name => streams.marked(name).createOrReplaceTempView(name))
     spark.udf.register("constant_region", (text: String) => text)
-    def refused(condition: String, arguments: Map[String, Any] = Map.empty) = {
+    def rejected(condition: String, arguments: Map[String, Any] = Map.empty) = {
       val error = intercept[org.apache.spark.sql.AnalysisException](
         spark.sql(query(condition, extended), arguments)
       )
@@ -204,14 +204,14 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
         "(p.v > 0 AND p.region = 'DE')",
         "p.region COLLATE UTF8_LCASE = 'de'"
       )
-    ) assert(refused(condition).contains("VERSIONS(TABLE(...), KEY(code, region), TIME(t))"), condition)
-    assert(refused("p.region = :r", Map("r" -> "DE")).contains("KEY(code, region)"))
-    assert(refused("p.region IN (:r)", Map("r" -> "DE")).contains("KEY(code, region)"))
+    ) assert(rejected(condition).contains("VERSIONS(TABLE(...), KEY(code, region), TIME(t))"), condition)
+    assert(rejected("p.region = :r", Map("r" -> "DE")).contains("KEY(code, region)"))
+    assert(rejected("p.region IN (:r)", Map("r" -> "DE")).contains("KEY(code, region)"))
     for (
       condition <- Seq("p.active", "NOT p.active", "p.active IS TRUE", "p.active <> false", "p.active = true")
     )
-      assert(refused(condition).contains("KEY(code, active)"), condition)
-    assert(refused("p.place.region = 'DE'").contains("KEY(code, place.region)"))
+      assert(rejected(condition).contains("KEY(code, active)"), condition)
+    assert(rejected("p.place.region = 'DE'").contains("KEY(code, place.region)"))
     for (
       condition <- Seq(
         "p.region IN ('DE', 'FR')",

@@ -86,31 +86,31 @@ class SparksAsOfJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  private def refused(condition: String, word: String)(made: => DataFrame): Unit = {
+  private def rejected(condition: String, word: String)(made: => DataFrame): Unit = {
     val error = intercept[AnalysisException](made)
     assert(error.getCondition == condition, error.getMessage)
     assert(error.getMessage.contains(word), error.getMessage)
   }
 
-  test("_joinAsOf refuses what sj.asof_join refuses, by the same name") {
+  test("_joinAsOf rejects what sj.asof_join rejects, by the same name") {
     val streams = newStreams()
     def made(options: Options) = of(options)(streams)
-    refused("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "would wait forever")(made(Options("forward")))
-    refused("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "would wait forever")(made(Options("nearest")))
-    refused("STREAMJOIN_TEMPORAL.MIXED_CONDITION", "is neither an equality") {
+    rejected("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "would wait forever")(made(Options("forward")))
+    rejected("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "would wait forever")(made(Options("nearest")))
+    rejected("STREAMJOIN_TEMPORAL.MIXED_CONDITION", "is neither an equality") {
       made(Options(on = Some("o.id = d.id AND o.v < d.v")))
     }
-    refused("STREAMJOIN_TEMPORAL.TIMES", "does not compare the event times") {
+    rejected("STREAMJOIN_TEMPORAL.TIMES", "does not compare the event times") {
       made(Options(rightTime = expr("d.t + INTERVAL 1 HOUR")))
     }
-    refused("STREAMJOIN_DURATION", "tolerance")(made(Options(tolerance = Some("INTERVAL 1 MONTH"))))
+    rejected("STREAMJOIN_DURATION", "tolerance")(made(Options(tolerance = Some("INTERVAL 1 MONTH"))))
     val unmarked = Options()(streams.raw("o").as("o"), streams.marked("d")).select("o.v")
-    assert(refusal(unmarked).getCondition == "STREAMJOIN_TEMPORAL_TIME")
+    assert(rejection(unmarked).getCondition == "STREAMJOIN_TEMPORAL_TIME")
   }
 
   test("Spark handles invalid tolerances, batch inputs, and everything if streamjoin is switched off") {
     val streams = newStreams()
-    refused("AS_OF_JOIN.TOLERANCE_IS_NON_NEGATIVE", "tolerance") {
+    rejected("AS_OF_JOIN.TOLERANCE_IS_NON_NEGATIVE", "tolerance") {
       of(Options(tolerance = Some("INTERVAL '-1' HOUR")))(streams)
     }
     def isOurs(joined: DataFrame) = joined.queryExecution.analyzed.exists(_.isInstanceOf[StreamAsOfJoin])

@@ -192,7 +192,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       job.feed(end("13:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 2"))
     }
-    assert(refusal(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
+    assert(rejection(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
 
   test("facts can look up two tables in turn, each with its own watermark") {

@@ -96,7 +96,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a join other than the one of the checkpoint is refused, and the checkpoint stays unchanged") {
+  test("a join other than the one of the checkpoint is rejected, and the checkpoint stays unchanged") {
     val old = job(values(temporal()))
     running(old)(_.feed(begin: _*))
     val before = listing(old)

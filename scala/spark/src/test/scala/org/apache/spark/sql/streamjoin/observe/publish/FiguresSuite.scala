@@ -105,8 +105,8 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
       query.processAllAvailable()
       assert(recent(query.id.toString).isEmpty)
     } finally query.stop()
-    val refused = intercept[AnalysisException](recent("nothing"))
-    assert(refused.getCondition == "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")
+    val rejected = intercept[AnalysisException](recent("nothing"))
+    assert(rejected.getCondition == "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")
   }
 
   test("values of hot keys are left out unless they are asked for") {

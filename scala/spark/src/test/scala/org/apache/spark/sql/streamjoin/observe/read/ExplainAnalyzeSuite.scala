@@ -158,14 +158,14 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a query that does not run, and other arguments, are refused") {
-    def refused(call: String) = intercept[AnalysisException](spark.sql(s"SELECT * FROM $call")).getMessage
+  test("a query that does not run, and other arguments, are rejected") {
+    def rejected(call: String) = intercept[AnalysisException](spark.sql(s"SELECT * FROM $call")).getMessage
     assert(
-      refused("sj_explain_analyze('nobody')").contains(
+      rejected("sj_explain_analyze('nobody')").contains(
         "finds no query nobody that runs or has just stopped; none runs"
       )
     )
-    assert(refused("sj_explain_analyze(1)").contains("the id or the name of a query"))
-    assert(refused("sj_explain_analyze()").contains("the id or the name of a query"))
+    assert(rejected("sj_explain_analyze(1)").contains("the id or the name of a query"))
+    assert(rejected("sj_explain_analyze()").contains("the id or the name of a query"))
   }
 }

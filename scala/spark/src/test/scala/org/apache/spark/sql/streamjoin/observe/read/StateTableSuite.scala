@@ -116,7 +116,7 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
         s"${time}Z +58874-07-11T17:00:00.00025Z ${time}Z $time +58874-07-11 ${time}Z ${time}Z +58874-07-11 ${time}Z - a"
       )
     )
-    assert(refused(job.checkpoint, "operator" -> "1", "times" -> "epoch").contains("It takes text"))
+    assert(rejected(job.checkpoint, "operator" -> "1", "times" -> "epoch").contains("It takes text"))
   }
 
   test("nothing in the checkpoint changes, and its query need not run") {
@@ -156,30 +156,30 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  private def refused(checkpoint: String, options: (String, String)*): String = {
+  private def rejected(checkpoint: String, options: (String, String)*): String = {
     val error = intercept[AnalysisException](state(checkpoint, options: _*).collect())
     s"${error.getCondition}: ${error.getMessage}"
   }
 
-  test("what cannot be read is refused with what to write") {
+  test("what cannot be read is rejected with what to write") {
     val empty = newFolder()
-    assert(refused(empty).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
+    assert(rejected(empty).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
     assert(files(empty) == Seq(empty))
     val job = this.job(hourly())
     job.runOnce(o("a", "10:00", 1))
-    assert(refused(job.checkpoint, "operator" -> "2").contains("1 (inner interval join)"))
-    assert(refused(job.checkpoint, "operator" -> "x").contains("a whole number from 1 on"))
-    assert(refused(job.checkpoint, "operator" -> "1", "side" -> "up").contains("left or right"))
-    assert(refused(job.checkpoint, "operator" -> "1", "batch" -> "99").contains("a batch from 0 to"))
-    assert(refused(job.checkpoint, "side" -> "left").contains("operator"))
+    assert(rejected(job.checkpoint, "operator" -> "2").contains("1 (inner interval join)"))
+    assert(rejected(job.checkpoint, "operator" -> "x").contains("a whole number from 1 on"))
+    assert(rejected(job.checkpoint, "operator" -> "1", "side" -> "up").contains("left or right"))
+    assert(rejected(job.checkpoint, "operator" -> "1", "batch" -> "99").contains("a batch from 0 to"))
+    assert(rejected(job.checkpoint, "side" -> "left").contains("operator"))
     def moved(from: String, to: String) =
       Files.move(Path.of(job.checkpoint, from), Path.of(job.checkpoint, to)): Unit
     moved(OutlineLog.Directory, "outlines")
-    assert(refused(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NOT_DESCRIBED"))
+    assert(rejected(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NOT_DESCRIBED"))
     moved(OperatorLog.Directory, "operators")
-    assert(refused(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
+    assert(rejected(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
     moved("outlines", OutlineLog.Directory)
-    assert(refused(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NO_PARTITIONS"))
+    assert(rejected(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NO_PARTITIONS"))
     val unnamed = intercept[AnalysisException](
       spark.read.format("streamjoin").option("query", "nobody").load()
     )

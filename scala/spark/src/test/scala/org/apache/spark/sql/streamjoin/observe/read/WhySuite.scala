@@ -92,11 +92,11 @@ class WhySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a condition on columns that no input has is refused with those that there are") {
+  test("a condition on columns that no input has is rejected with those that there are") {
     running(job(hourly())) { job =>
       job.feed(o("a", "10:00", 1))
-      val refused = intercept[AnalysisException](why(job.streaming.id.toString, "name = 'a'")).getMessage
-      assert(refused.contains("1 o(id STRING,t TIMESTAMP,v INT)"))
+      val rejected = intercept[AnalysisException](why(job.streaming.id.toString, "name = 'a'")).getMessage
+      assert(rejected.contains("1 o(id STRING,t TIMESTAMP,v INT)"))
       assert(
         intercept[AnalysisException](why("nobody", "id = 'a'")).getMessage.contains("finds no query nobody")
       )

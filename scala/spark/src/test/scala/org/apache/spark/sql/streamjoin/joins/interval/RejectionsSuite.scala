@@ -7,8 +7,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
 
-/** What `start()` refuses, and in which words. */
-class RefusalsSuite extends AnyFunSuite with JoinTest {
+/** What `start()` rejects, and in which words. */
+class RejectionsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
   private lazy val streams = newStreams()
@@ -95,26 +95,26 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     Case("o.id = d.id AND d.t >= o.t AND d.t <= o.t + (o.t - d.t)", unbounded, "left")
   )
 
-  for (refused <- cases) test(s"${refused.errorClass}: ${refused.condition}") {
-    val frame = join(refused.condition)
-    val error = refusal(frame)
-    assert(error.getCondition == refused.errorClass, error.getMessage)
+  for (rejected <- cases) test(s"${rejected.errorClass}: ${rejected.condition}") {
+    val frame = join(rejected.condition)
+    val error = rejection(frame)
+    assert(error.getCondition == rejected.errorClass, error.getMessage)
     assert(error.getSqlState == "0A000")
     val message = error.getMessage
-    assert(message.startsWith(s"[${refused.errorClass}]"))
+    assert(message.startsWith(s"[${rejected.errorClass}]"))
     assert(message.endsWith("SQLSTATE: 0A000"))
     assert(!message.matches("(?s).*<(\\w+)>.*".r.regex), message)
     assert(!message.matches("(?s).*#\\d.*"), s"Spark's expression ids: $message")
-    refused.words.foreach(word => assert(message.contains(word)))
-    assert(error.getMessageParameters.get("side") == refused.side)
+    rejected.words.foreach(word => assert(message.contains(word)))
+    assert(error.getMessageParameters.get("side") == rejected.side)
     assert(message.contains("left o.t, right d.t"), "columns with a watermark, as the user names them")
     val rewrite = error.getMessageParameters.get("rewrite")
-    assert(joins(join(s"${refused.condition} AND $rewrite")).size == 1, s"the advice does not help: $rewrite")
+    assert(joins(join(s"${rejected.condition} AND $rewrite")).size == 1, s"the advice does not help: $rewrite")
   }
 
-  test("a join without any condition is refused") {
+  test("a join without any condition is rejected") {
     for (frame <- Seq(join("true"), streams.marked("o").crossJoin(streams.marked("d")))) {
-      val error = refusal(frame)
+      val error = rejection(frame)
       assert(error.getCondition == unbounded)
       assert(error.getMessage.contains("no condition"))
       assert(error.getMessage.contains("left left.t, right right.t"))
@@ -122,17 +122,17 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
   }
 
   for (how <- Seq("left_outer", "right_outer", "full_outer", "left_semi", "left_anti"))
-    test(s"$how: the extension refuses it before Spark does") {
-      val none = refusal(join("o.id = d.id", how))
+    test(s"$how: the extension rejects it before Spark does") {
+      val none = rejection(join("o.id = d.id", how))
       assert(none.getCondition == "STREAMJOIN_UNBOUNDED")
       assert(none.getMessage.contains(s"The $how join"))
-      val or = refusal(join(s"o.id = d.id AND (d.t BETWEEN o.t AND $hour OR o.v = 1)", how))
+      val or = rejection(join(s"o.id = d.id AND (d.t BETWEEN o.t AND $hour OR o.v = 1)", how))
       assert(or.getCondition == "STREAMJOIN_BOUND_IN_OR")
     }
 
   // Columns without a watermark.
 
-  test("a side without a watermark is refused, and told which withWatermark to add") {
+  test("a side without a watermark is rejected, and told which withWatermark to add") {
     for (
       (side, left, right) <- Seq(
         ("right", "marked", "raw"),
@@ -143,7 +143,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       def input(kind: String, name: String) =
         if (kind == "raw") streams.raw(name).as(name) else streams.marked(name)
       def over(l: DataFrame, r: DataFrame) = l.join(r, expr(Hourly))
-      val error = refusal(over(input(left, "o"), input(right, "d")))
+      val error = rejection(over(input(left, "o"), input(right, "d")))
       assert(error.getCondition == "STREAMJOIN_NO_WATERMARK", error.getMessage)
       assert(error.getMessageParameters.get("side") == side)
       val name = if (side == "left") "o" else "d"
@@ -158,12 +158,12 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a bound on a column other than the one with the watermark is refused") {
+  test("a bound on a column other than the one with the watermark is rejected") {
     val other = streams
       .marked("d")
       .withColumn("at", expr("CAST('2024-01-01' AS TIMESTAMP) + v * INTERVAL 1 DAY"))
       .as("d")
-    val error = refusal(
+    val error = rejection(
       streams.marked("o").join(other, expr("o.id = d.id AND d.at BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
     )
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
@@ -179,7 +179,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       .selectExpr("coalesce(o.id, d.id) AS id", "coalesce(o.t, d.t) AS t", "o.t AS ordered")
       .as("f")
     val error =
-      refusal(
+      rejection(
         both.join(streams.marked("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"))
       )
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
@@ -188,45 +188,45 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     assert(joins(both.join(streams.marked("e"), expr(s"f.id = e.id AND $rewrite"))).size == 2)
   }
 
-  test("a watermark on a window column is refused, as Spark reads no times from it") {
+  test("a watermark on a window column is rejected, as Spark reads no times from it") {
     def windows(name: String) =
       streams
         .raw(name)
         .withColumn("w", expr("window(t, '10 minutes')"))
         .withWatermark("w", "0 seconds")
         .as(name)
-    val error = refusal(windows("o").join(windows("d"), expr("o.id = d.id AND o.w = d.w")))
+    val error = rejection(windows("o").join(windows("d"), expr("o.id = d.id AND o.w = d.w")))
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
     assert(error.getMessage.contains("before window(...)"))
   }
 
-  test("a state encoding other than Spark's rows is refused") {
+  test("a state encoding other than Spark's rows is rejected") {
     withConf("spark.sql.streaming.stateStore.encodingFormat" -> "avro") {
-      assert(refusal(join(Hourly)).getCondition == "STREAMJOIN_STATE_ENCODING")
+      assert(rejection(join(Hourly)).getCondition == "STREAMJOIN_STATE_ENCODING")
     }
   }
 
-  test("a union is refused if only one branch has a watermark") {
+  test("a union is rejected if only one branch has a watermark") {
     val union = streams.raw("d").union(streams.raw("e").withWatermark("t", "0 seconds")).as("d")
-    val error = refusal(streams.marked("o").join(union, expr(Hourly)))
+    val error = rejection(streams.marked("o").join(union, expr(Hourly)))
     assert(error.getCondition == "STREAMJOIN_NO_WATERMARK")
   }
 
   private def checkMode(how: String, mode: String, query: DataFrame => DataFrame = identity): Assertion = {
-    val error = refusal(query(join(Hourly, how)), mode)
+    val error = rejection(query(join(Hourly, how)), mode)
     assert(error.getCondition == "STREAMJOIN_OUTPUT_MODE")
     assert(error.getSqlState == "0A000")
     assert(error.getMessage.contains(mode))
     assert(error.getMessage.contains("append"))
   }
 
-  test("update mode is refused except for inner and left semi joins, complete mode always") {
+  test("update mode is rejected except for inner and left semi joins, complete mode always") {
     for (how <- Seq("left_outer", "right_outer", "full_outer", "left_anti")) checkMode(how, "update")
     for (how <- Seq("inner", "left_semi", "left_outer")) checkMode(how, "complete")
     checkMode("inner", "complete", _.groupBy("o.id").count())
   }
 
-  test("an aggregation below a join in update mode is refused in Spark's words") {
+  test("an aggregation below a join in update mode is rejected in Spark's words") {
     val counts = streams.marked("o").groupBy(expr("window(o.t, '10 minutes') AS w"), expr("o.id")).count()
     val frame = counts
       .selectExpr("id", "w", "count")
@@ -235,13 +235,13 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
         streams.marked("d").selectExpr("id", "window(t, '10 minutes') AS w").as("d"),
         expr("f.id = d.id AND f.w = d.w")
       )
-    assert(refusal(frame, "update").getMessage.contains("global watermark"))
+    assert(rejection(frame, "update").getMessage.contains("global watermark"))
   }
 
-  test("two watermarks on one input are refused") {
+  test("two watermarks on one input are rejected") {
     val twice = streams.raw("o").withWatermark("t", "0 seconds").withColumn("u", expr("t + INTERVAL 1 HOUR"))
     for (column <- Seq("u", "t")) {
-      val error = refusal(
+      val error = rejection(
         twice.withWatermark(column, "5 seconds").as("o").join(streams.marked("d"), expr(Hourly))
       )
       assert(error.getCondition == "STREAMJOIN_TWO_WATERMARKS")
@@ -266,7 +266,7 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
       )
     ) {
       def joined(condition: String) = left.join(streams.marked("e"), expr(condition))
-      val error = refusal(joined(condition))
+      val error = rejection(joined(condition))
       assert(error.getCondition == unbounded)
       val rewrite = error.getMessageParameters.get("rewrite")
       assert(rewrite.contains(s"$column - INTERVAL"), s"$condition: $rewrite")
@@ -274,9 +274,9 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a query is refused if one of its two joins is") {
+  test("a query is rejected if one of its two joins is") {
     val first = join(Hourly).selectExpr("o.id AS id", "o.t AS t").as("f")
-    val error = refusal(first.join(streams.marked("e"), expr("f.id = e.id")))
+    val error = rejection(first.join(streams.marked("e"), expr("f.id = e.id")))
     assert(error.getCondition == "STREAMJOIN_UNBOUNDED")
   }
 
@@ -284,10 +284,10 @@ class RefusalsSuite extends AnyFunSuite with JoinTest {
     intercept[IllegalArgumentException](withConf("spark.streamjoin.unbounded" -> "maybe")(())): Unit
   }
 
-  test("a setting that does not exist is refused") {
+  test("a setting that does not exist is rejected") {
     for (name <- Seq("spark.streamjoin.laterows", "spark.streamjoin.enabeld", "spark.streamJoin.enabled"))
       withConf(name -> "keep") {
-        val error = refusal(join(Hourly))
+        val error = rejection(join(Hourly))
         assert(error.getCondition == "STREAMJOIN_UNKNOWN_SETTING")
         assert(error.getMessage.contains(name))
         assert(error.getMessage.contains("spark.streamjoin.lateRows,"))

@@ -4,8 +4,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.SqlTest
 
-/** What is refused in SQL, in which words, and where the arrows point. */
-class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
+/** What is rejected in SQL, in which words, and where the arrows point. */
+class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
 
   test("who writes SQL is told SQL, and who writes Python is told Python") {
     views
@@ -13,7 +13,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     val mark = "FROM t WATERMARK t DELAY OF INTERVAL 10 SECONDS"
     def said(condition: String)(frame: => org.apache.spark.sql.DataFrame) = {
       val error =
-        try refusal(frame)
+        try rejection(frame)
         catch { case early: org.apache.spark.sql.AnalysisException => early }
       assert(error.getCondition == condition, error.getMessage)
       error.getMessage
@@ -412,14 +412,14 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
     )
   )
 
-  for (refusal <- cases) test(s"${refusal.condition}: ${refusal.query}") {
-    val (error, at) = refused(refusal.query)
+  for (rejection <- cases) test(s"${rejection.condition}: ${rejection.query}") {
+    val (error, at) = rejected(rejection.query)
     val message = error.getMessage
-    assert(error.getCondition == refusal.condition, message)
+    assert(error.getCondition == rejection.condition, message)
     assert(error.getQueryContext.isEmpty)
     assert(!message.matches("(?s).*<(\\w+)>.*".r.regex), message)
-    refusal.words.foreach(word => assert(message.contains(word)))
-    assert(at == refusal.at, message)
+    rejection.words.foreach(word => assert(message.contains(word)))
+    assert(at == rejection.at, message)
     assert(message.contains("== SQL (line 1, position "), message)
   }
 
@@ -499,7 +499,7 @@ class SqlRefusalsSuite extends AnyFunSuite with SqlTest {
   }
 
   test("the error of a join without a bound suggests WITHIN") {
-    val error = refusal(sql("SELECT o.v FROM o JOIN d ON o.id = d.id")(newStreams()))
+    val error = rejection(sql("SELECT o.v FROM o JOIN d ON o.id = d.id")(newStreams()))
     assert(error.getCondition == "STREAMJOIN_UNBOUNDED")
     assert(error.getMessage.contains("WITHIN 1h"))
   }

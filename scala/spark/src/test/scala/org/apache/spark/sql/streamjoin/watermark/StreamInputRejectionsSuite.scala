@@ -6,8 +6,8 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** What `imposeOrder`, `withBounds` and `idleAfter` refuse before a query starts. */
-class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
+/** What `imposeOrder`, `withBounds` and `idleAfter` reject before a query starts. */
+class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
   import Frames._
 
   private lazy val streams = newStreams()
@@ -18,7 +18,7 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
 
   private case class Case(call: String, condition: String, words: String, frame: () => DataFrame)
 
-  private def refused(call: String, condition: String, words: String)(frame: => DataFrame) =
+  private def rejected(call: String, condition: String, words: String)(frame: => DataFrame) =
     Case(call, condition, words, () => frame)
 
   private def duration(call: String, words: String)(frame: => DataFrame) =
@@ -35,17 +35,17 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
   private val idle = "sj.idle_after"
 
   private val cases = Seq(
-    refused(order, "STREAMJOIN_COLUMN.UNKNOWN", "the column u: there is no such column")(
+    rejected(order, "STREAMJOIN_COLUMN.UNKNOWN", "the column u: there is no such column")(
       imposeOrder(raw, "u", "1 second")
     ),
-    refused(
+    rejected(
       order,
       "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP",
       "the column v: an event time is a TIMESTAMP column, and this is INT"
     )(
       imposeOrder(raw, "v", "1 second")
     ),
-    refused(order, "STREAMJOIN_COLUMN.NOT_A_TIME", "this is BOOLEAN")(imposeOrder(raw, "b", "1 second")),
+    rejected(order, "STREAMJOIN_COLUMN.NOT_A_TIME", "this is BOOLEAN")(imposeOrder(raw, "b", "1 second")),
     duration(order, "lag='-1 second' of sj.impose_order cannot be used: it is negative")(
       imposeOrder(raw, "t", "-1 second")
     ),
@@ -54,27 +54,27 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
     duration(order, "a thousand years")(imposeOrder(raw, "t", "400000 days")),
     twice(order)(imposeOrder(marked, "t", "1 second")),
     noStream(order)(imposeOrder(batch, "t", "1 second")),
-    refused(bounds, "STREAMJOIN_COLUMN.IS_BOUND_TYPE", "is_bound is a boolean column, and this is INT")(
+    rejected(bounds, "STREAMJOIN_COLUMN.IS_BOUND_TYPE", "is_bound is a boolean column, and this is INT")(
       withBounds(raw, "t", "v", Some("0 seconds"))
     ),
-    refused(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(
+    rejected(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(
       withBounds(raw, "t", "u", Some("0 seconds"))
     ),
-    refused(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this is INT")(
+    rejected(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this is INT")(
       withBounds(raw, "v", "b", Some("0 seconds"))
     ),
-    refused(bounds, "STREAMJOIN_COLUMN.NO_WATERMARK", "it has no watermark")(withBounds(raw, "t", "b")),
-    refused(bounds, "STREAMJOIN_COLUMN.PARTITION_TYPE", "per is a column of numbers or text")(
+    rejected(bounds, "STREAMJOIN_COLUMN.NO_WATERMARK", "it has no watermark")(withBounds(raw, "t", "b")),
+    rejected(bounds, "STREAMJOIN_COLUMN.PARTITION_TYPE", "per is a column of numbers or text")(
       withBounds(raw, "t", "b", Some("0 seconds"), Some("t"))
     ),
     duration(bounds, "it is negative")(withBounds(raw, "t", "b", Some("-1 second"))),
     duration(bounds, "say it in days")(withBounds(raw, "t", "b", Some("1 year"))),
     twice(bounds)(withBounds(marked, "t", "b", Some("0 seconds"))),
     noStream(bounds)(withBounds(batch, "t", "b", Some("0 seconds"))),
-    refused(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Aggregate)")(
+    rejected(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Aggregate)")(
       withBounds(marked.groupBy("t", "b").count(), "t", "b")
     ),
-    refused(bounds, "STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "per needs one stream")(
+    rejected(bounds, "STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "per needs one stream")(
       withBounds(marked.union(marked), "t", "b", per = Some("id"))
     ),
     duration(idle, "after='0 seconds' of sj.idle_after cannot be used: it is not a millisecond or longer")(
@@ -82,19 +82,19 @@ class StreamInputRefusalsSuite extends AnyFunSuite with JoinTest {
     ),
     duration(idle, "not a millisecond or longer")(idleAfter(marked, "-1 second")),
     duration(idle, "say it in days")(idleAfter(marked, "1 month")),
-    refused(idle, "STREAMJOIN_INPUT.NO_WATERMARK", "the stream has no watermark")(idleAfter(raw, "1 second")),
-    refused(idle, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Join)")(
+    rejected(idle, "STREAMJOIN_INPUT.NO_WATERMARK", "the stream has no watermark")(idleAfter(raw, "1 second")),
+    rejected(idle, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Join)")(
       idleAfter(marked.as("a").join(streams.marked("d"), expr(Hourly.replace("o.", "a."))), "1 second")
     ),
     noStream(idle)(idleAfter(batch, "1 second"))
   )
 
-  for (refusal <- cases) test(s"${refusal.call}: ${refusal.words}") {
-    val error = intercept[AnalysisException](refusal.frame())
-    assert(error.getCondition == refusal.condition, error.getMessage)
-    assert(error.getMessage.contains(refusal.words), error.getMessage)
+  for (rejection <- cases) test(s"${rejection.call}: ${rejection.words}") {
+    val error = intercept[AnalysisException](rejection.frame())
+    assert(error.getCondition == rejection.condition, error.getMessage)
+    assert(error.getMessage.contains(rejection.words), error.getMessage)
     assert(!error.getMessage.matches("(?s).*<(call|reason|argument|duration|advice)>.*"), error.getMessage)
-    if (refusal.condition != "STREAMJOIN_TWO_WATERMARKS")
-      assert(error.getMessage.contains(refusal.call), error.getMessage)
+    if (rejection.condition != "STREAMJOIN_TWO_WATERMARKS")
+      assert(error.getMessage.contains(rejection.call), error.getMessage)
   }
 }

@@ -6,8 +6,8 @@ import org.apache.spark.sql.functions.{expr, lit, max}
 import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** A temporal or as-of join that cannot run is refused by name, with advice on what to write. */
-class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
+/** A temporal or as-of join that cannot run is rejected with an error, with advice on what to write. */
+class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
   private def building(condition: String, words: String*)(made: Streams => DataFrame): Unit = {
@@ -24,7 +24,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   ) =
     Frames.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
 
-  test("a key outside the equality is refused") {
+  test("a key outside the equality is rejected") {
     for (on <- Seq("o.v = d.v", "o.id <> d.id", "o.id = concat(d.id, 'x')", "d.id = 'a'"))
       building("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "has no equality for id", "on=\"... = id\"") {
         temporal(on = on)
@@ -35,7 +35,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a key is refused if its comparison makes different keys equal") {
+  test("a key is rejected if its comparison makes different keys equal") {
     building("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "has no equality for id") { streams =>
       val facts = streams.marked("o").selectExpr("CAST(v AS DOUBLE) AS id", "t")
       temporalOf(facts, streams.marked("d").selectExpr("CAST(v AS LONG) AS id", "t"))
@@ -47,20 +47,20 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     )
   }
 
-  test("a condition that cannot run in a task is refused") {
+  test("a condition that cannot run in a task is rejected") {
     building("STREAMJOIN_TEMPORAL.NOT_REPEATABLE", "a random value, a subquery or a Python function") {
       temporal(on = "o.id = d.id AND o.v IN (SELECT id FROM range(3))")
     }
   }
 
-  test("join types other than inner and left are refused") {
+  test("join types other than inner and left are rejected") {
     for (how <- Seq("right_outer", "full_outer", "left_semi", "left_anti"))
       building("STREAMJOIN_TEMPORAL.JOIN_TYPE", "temporal join", "how=\"left\"")(temporal(how))
     for (how <- Seq("right_outer", "full_outer"))
       building("STREAMJOIN_TEMPORAL.JOIN_TYPE", "as-of join", "how=\"left\"")(asof(how))
   }
 
-  test("missing columns and columns of the wrong type are refused") {
+  test("missing columns and columns of the wrong type are rejected") {
     building("STREAMJOIN_COLUMN.UNKNOWN", "nope", "id, t, v") { streams =>
       Frames.temporal(
         streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
@@ -90,13 +90,13 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("invalid durations are refused") {
+  test("invalid durations are rejected") {
     building("STREAMJOIN_DURATION", "history", "negative")(temporal(history = Some("-1 hour")))
     building("STREAMJOIN_DURATION", "tolerance", "months")(asof(tolerance = Some("1 month")))
     building("STREAMJOIN_DURATION", "tolerance")(asof(tolerance = Some("soon")))
   }
 
-  test("an as-of join that could wait forever, or compares no event times, is refused") {
+  test("an as-of join that could wait forever, or compares no event times, is rejected") {
     building("STREAMJOIN_TEMPORAL.NO_TOLERANCE", "wait forever", "tolerance=\"10 minutes\"")(
       asof(condition = "o.t <= d.t")
     )
@@ -122,7 +122,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  test("a batch on either side is refused") {
+  test("a batch on either side is rejected") {
     val batch = spark.range(1).selectExpr("'a' AS id", "TIMESTAMP'2024-06-01' AS t", "1 AS v")
     building("STREAMJOIN_NOT_A_STREAM.AS_OF", "the right input is a batch")(s =>
       temporalOf(s.marked("o"), batch)
@@ -132,24 +132,24 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     )
   }
 
-  test("a stream whose rows can be retracted is refused") {
+  test("a stream whose rows can be retracted is rejected") {
     building("STREAMJOIN_TEMPORAL.TAKES_BACK", "_change_type", "cannot be taken back") { streams =>
       temporalOf(streams.marked("o").withColumn("_change_type", lit(1)), streams.marked("d"))
     }
   }
 
-  test("a side without a watermark is refused at start()") {
+  test("a side without a watermark is rejected at start()") {
     val streams = newStreams()
     for (
       (left, right) <- Seq(streams.raw("o") -> streams.marked("d"), streams.marked("o") -> streams.raw("d"))
     ) {
-      val error = refusal(temporalOf(left, right).select("o.v"))
+      val error = rejection(temporalOf(left, right).select("o.v"))
       assert(error.getCondition == "STREAMJOIN_TEMPORAL_TIME")
       assert(error.getMessage.contains("withWatermark"))
     }
   }
 
-  test("a time that has lost its watermark is refused at start()") {
+  test("a time that has lost its watermark is rejected at start()") {
     val streams = newStreams()
     val joined = streams
       .marked("o")
@@ -174,13 +174,13 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
       None,
       "t"
     )
-    assert(refusal(second.select("o.v")).getCondition == "STREAMJOIN_ORDER_WATERMARK")
+    assert(rejection(second.select("o.v")).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
 
-  test("a key that is not the same in every batch is refused at start()") {
+  test("a key that is not the same in every batch is rejected at start()") {
     val streams = newStreams()
     val left = streams.marked("o")
-    val error = refusal {
+    val error = rejection {
       Frames
         .temporal(
           left.join(streams.marked("d"), expr("concat(o.id, current_date()) = d.id")),
@@ -194,16 +194,16 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
     assert(error.getCondition == "STREAMJOIN_TEMPORAL.KEY_TYPE", error.getMessage)
   }
 
-  test("update and complete mode are refused, and every temporal join if streamjoin is switched off") {
+  test("update and complete mode are rejected, and every temporal join if streamjoin is switched off") {
     for (mode <- Seq("update", "complete"))
-      assert(refusal(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
+      assert(rejection(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
     // In update mode an aggregation emits its groups again; in append mode each is final.
     val streams = newStreams()
     val groups = streams.marked("o").groupBy("id", "t").agg(max("v").as("v"))
     val joined = temporalOf(groups, streams.marked("d")).select("o.v")
-    assert(refusal(joined, "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
+    assert(rejection(joined, "update").getCondition == "STREAMJOIN_OUTPUT_MODE")
     withConf("spark.streamjoin.enabled" -> "false") {
-      val error = refusal(values(temporal())(newStreams()))
+      val error = rejection(values(temporal())(newStreams()))
       assert(error.getCondition == "STREAMJOIN_TEMPORAL_DISABLED")
     }
   }
@@ -211,7 +211,7 @@ class TemporalRefusalsSuite extends AnyFunSuite with TemporalTest {
   test("STREAMJOIN_UNBOUNDED offers an as-of join if the condition fits one") {
     val streams = newStreams()
     def message(how: String, on: String) =
-      refusal(streams.marked("o").join(streams.marked("d"), expr(on), how).select("o.v")).getMessage
+      rejection(streams.marked("o").join(streams.marked("d"), expr(on), how).select("o.v")).getMessage
     assert(
       message("inner", "o.id = d.id AND o.t >= d.t")
         .contains("sj.asof_join(left, right, on, match=\"o.t >= d.t\"),")
