@@ -55,7 +55,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // checkpoint of another join is rejected.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(KeepFormOfVersions(_))
-    extensions.injectPostHocResolutionRule(CheckCheckpoint(_))
+    extensions.injectPostHocResolutionRule(CheckJoinsOfCheckpoint(_))
     // start(): a first batch for rows that wait for a match in a table.
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement is created or continued.

@@ -23,7 +23,7 @@ import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
-import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoin, IntervalJoinExec, IntervalJoinKind}
+import org.apache.spark.sql.streamjoin.joins.interval.{StreamIntervalJoin, IntervalJoinExec, IntervalJoinKind}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
@@ -82,12 +82,12 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   }
 
   /** The joins of a query that streamjoin would run, not Spark. */
-  protected def joins(frame: DataFrame): Seq[IntervalJoin] = OptimizedQuery
+  protected def joins(frame: DataFrame): Seq[StreamIntervalJoin] = OptimizedQuery
     .nodes(
       PreparedQuery.of(frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed),
       spark
     )
-    .collect { case join: IntervalJoin => join }
+    .collect { case join: StreamIntervalJoin => join }
 
   /** The streams of a job, each created on first use. */
   protected def newStreams(schema: String = Events): Streams = new Streams(spark, schema)

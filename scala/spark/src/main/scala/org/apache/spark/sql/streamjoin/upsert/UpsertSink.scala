@@ -146,7 +146,7 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
 
 private[streamjoin] object UpsertSink {
   def target(session: SparkSession, options: UpsertOptions): UpsertTarget = options.target match {
-    case TargetKind.Table(name) => new MergeTarget(session, name)
+    case TargetKind.Table(name) => new CatalogTableTarget(session, name)
     case TargetKind.Jdbc(its) => new JdbcTarget(its)
     case TargetKind.Kafka(its) => new KafkaTarget(its)
   }

@@ -102,7 +102,7 @@ final private[streamjoin] case class QueryWatermarks(
    * input.
    */
   def idleSince(column: ColumnWatermark): Option[Long] =
-    IdleInputs.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
+    CarriedWatermarks.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
 
   /**
    * Determines which inputs are idle at a time, and how far the others carry their watermarks.
@@ -123,7 +123,7 @@ final private[streamjoin] case class QueryWatermarks(
     val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
     val carried =
       if (silent.isEmpty) judged.forEviction
-      else new IdleInputs(operators, silent).carried(judged.forEviction, values(_, spark))
+      else new CarriedWatermarks(operators, silent).carried(judged.forEviction, values(_, spark))
     val carriedOn = judged.inputs.map { case (key, input) =>
       val reached = carried.get(keys.origins(key)).map(microsToMillis)
       key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))

@@ -13,7 +13,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{col, expr, timestamp_seconds}
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
-import org.apache.spark.sql.streamjoin.arrangement.storage.Leases
+import org.apache.spark.sql.streamjoin.arrangement.storage.LeaseFiles
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
 
 /** Readers that have nothing to read, and readers that may not write. */
@@ -69,7 +69,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
       val it = customers
       during(it) {
         (1 to 3).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        val leases = new Leases(it.folder)
+        val leases = new LeaseFiles(it.folder)
         leases.renew("one of another line", 1, Some(UUID.randomUUID()))
         leases.renew("one of before there were ids", 2)
         (4 to 8).foreach(id => it.feed(Row(id, "Ann", "insert")))
@@ -86,7 +86,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
       val it = customers
       during(it) {
         (1 to 2).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        val leases = new Leases(it.folder)
+        val leases = new LeaseFiles(it.folder)
         leases.renew("holder", 1, Some(it.folder.manifest(1).id))
         (3 to 4).foreach(id => it.feed(Row(id, "Ann", "insert")))
         // It had read beyond, and then this number, before the arrangement was restored.

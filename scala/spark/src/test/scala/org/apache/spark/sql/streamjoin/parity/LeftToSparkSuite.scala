@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.SimpleMode
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.functions.{expr, max}
 import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
-import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoin
+import org.apache.spark.sql.streamjoin.joins.interval.StreamIntervalJoin
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
@@ -274,7 +274,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       val joined = left.join(right, expr(condition), "left_outer").selectExpr("o.v", "d.v")
       assert(joined.collect().map(text(_: Row)).toSeq.contains("1 3"))
       val plan = joined.asInstanceOf[ClassicDataset[Row]].queryExecution
-      assert(!plan.optimizedPlan.exists(_.isInstanceOf[IntervalJoin]))
+      assert(!plan.optimizedPlan.exists(_.isInstanceOf[StreamIntervalJoin]))
     }
   }
 

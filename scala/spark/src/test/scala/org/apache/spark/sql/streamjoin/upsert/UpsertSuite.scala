@@ -396,7 +396,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     def tries(fails: Int, error: => Throwable): Int = {
       var count = 0
       try
-        MergeTarget.attempt(4) {
+        CatalogTableTarget.attempt(4) {
           count += 1
           if (count <= fails) throw error
         }

@@ -21,7 +21,7 @@ class CarriedWatermarksSuite extends AnyFunSuite {
   )
 
   private def carried(idle: WatermarkId*)(operators: IndexedSeq[ColumnWatermark]*): Map[WatermarkId, Long] =
-    new IdleInputs(operators.zipWithIndex.map(_.swap), idle.toSet).carried(known, values)
+    new CarriedWatermarks(operators.zipWithIndex.map(_.swap), idle.toSet).carried(known, values)
 
   private def columns(all: ColumnWatermark*) = all.toIndexedSeq
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
   IndexSettings,
   IndexTasks
 }
-import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
+import org.apache.spark.sql.streamjoin.arrangement.source.SnapshotDiffReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
 
@@ -75,7 +75,7 @@ final private[streamjoin] case class ChangesExec(
     }
     val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
     IndexLocality.place(none, tasks).mapPartitionsWithIndex { (slice, _) =>
-      val reader = new ChangeReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
+      val reader = new SnapshotDiffReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
       val changes = partitions(slice).iterator.flatMap(reader.changes(_, from, to)).map { change =>
         numOutputRows += 1
         reader.withVersion(change)

@@ -125,7 +125,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   ): Manifest = {
     val conf = SQLConf.get
     val now = System.currentTimeMillis()
-    val leases = new Leases(folder)
+    val leases = new LeaseFiles(folder)
     val live = leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)

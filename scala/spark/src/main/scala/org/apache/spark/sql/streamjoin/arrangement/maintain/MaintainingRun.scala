@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   CaughtUp,
   Claim,
-  Leases,
+  LeaseFiles,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -157,7 +157,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
    * Whether a reader has read the version of its lease here, and not before the arrangement was
    * restored. If not, it may still come to this version here.
    */
-  def keepsFor(leases: Leases, lease: Leases.Lease): Boolean =
+  def keepsFor(leases: LeaseFiles, lease: LeaseFiles.Lease): Boolean =
     known.get(lease.reader).contains(lease.version) || {
       val keeps = !leases.isOfOther(lease)
       if (keeps) known += lease.reader -> lease.version

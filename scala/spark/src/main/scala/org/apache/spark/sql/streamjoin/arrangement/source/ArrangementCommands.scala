@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Leases}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, LeaseFiles}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
@@ -32,9 +32,9 @@ final private[streamjoin] case class DropArrangement(
     }
     if (!force && state.readers.nonEmpty)
       throw rejected(s"it is read by ${state.readers.map(_.title).mkString(", ")}")
-    val leases = new Leases(folder)
+    val leases = new LeaseFiles(folder)
     leases.all.filter(leases.isUsedByOther(session, _)).foreach { lease =>
-      throw rejected(s"the running query of another session reads it, as ${Leases.id(lease.reader)}")
+      throw rejected(s"the running query of another session reads it, as ${LeaseFiles.id(lease.reader)}")
     }
     folder.drop()
     Seq(Row(root.toString))
@@ -55,11 +55,11 @@ final private[streamjoin] case class ReleaseReader(
   override def run(session: SparkSession): Seq[Row] = {
     val folder = ArrangementFolder.open(root)
     folder.meta
-    val leases = new Leases(folder)
+    val leases = new LeaseFiles(folder)
     val all = leases.all
     // Its own user knows the checkpoint.
     val named =
-      all.find(lease => Leases.id(lease.reader) == reader || Leases.checkpoint(lease.reader) == reader)
+      all.find(lease => LeaseFiles.id(lease.reader) == reader || LeaseFiles.checkpoint(lease.reader) == reader)
     val lease = named.getOrElse {
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_NO_READER",

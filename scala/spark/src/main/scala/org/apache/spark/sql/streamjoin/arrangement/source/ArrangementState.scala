@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.arrangement.maintain.ArrangeTask
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
-  Leases,
+  LeaseFiles,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
@@ -96,11 +96,11 @@ private[streamjoin] object ArrangementState {
     val meta = folder.meta
     val newest = Option(folder.newest).filter(_ >= 0).map(folder.manifest)
     val last = newest.fold(-1L)(_.version)
-    val leases = new Leases(folder)
+    val leases = new LeaseFiles(folder)
     val readers = leases.all.map { lease =>
       // A reader may already have read a version newer than the one seen above.
       val behind = math.max(0, last - lease.version)
-      Reader(leases.queryName(lease), Leases.id(lease.reader), lease.version, behind, lease.sinceMs)
+      Reader(leases.queryName(lease), LeaseFiles.id(lease.reader), lease.version, behind, lease.sinceMs)
     }
     ArrangementState(
       folder.root,

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   KnowsLatestOffset,
-  Leases,
+  LeaseFiles,
   Manifest,
   Snapshot
 }
@@ -34,8 +34,8 @@ final private[streamjoin] class ArrangementStream(
   def source: Option[String] = options.source
 
   private val folder = options.open()
-  private val leases = new Leases(folder)
-  private val reader = Leases.reader(checkpoint)
+  private val leases = new LeaseFiles(folder)
+  private val reader = LeaseFiles.reader(checkpoint)
 
   /** Shared with the other streams of the arrangement in the run. */
   private val ofRun = versions(folder)

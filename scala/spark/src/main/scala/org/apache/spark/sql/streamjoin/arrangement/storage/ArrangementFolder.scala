@@ -25,7 +25,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, S
  *   <root>/versions/<v>                      the manifest of version v, written once
  *   <root>/changes/<v>/<task>-<run>-<uuid>   rows that version v added and removed
  *   <root>/bases/<v>/<task>-<run>-<uuid>     all rows of version v - 1
- *   <root>/readers/<reader>/                 a lease: see [[Leases]]
+ *   <root>/readers/<reader>/                 a lease: see [[LeaseFiles]]
  * }}}
  *
  * The law: version v has the rows of a base b <= v (or none), plus what versions b + 1 to v (or 0

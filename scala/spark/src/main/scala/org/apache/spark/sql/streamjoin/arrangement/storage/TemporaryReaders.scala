@@ -31,7 +31,7 @@ final private[streamjoin] class TemporaryReaders(session: SparkSession)
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
     Option(leases.remove(event.id)).filter(_ => event.exception.isEmpty).foreach {
       _.foreach { case (reader, folder) =>
-        try new Leases(folder).release(reader)
+        try new LeaseFiles(folder).release(reader)
         catch {
           case NonFatal(error) =>
             logWarning(s"The lease of $reader in ${folder.root} could not be removed", error)

@@ -197,7 +197,7 @@ private[streamjoin] object ArrangedInputs {
   }
 
   private object Outer {
-    def unapply(joinType: JoinType): Option[Set[Int]] = DeltaJoin.outer(joinType)
+    def unapply(joinType: JoinType): Option[Set[Int]] = StreamDeltaJoin.outer(joinType)
   }
 
   private object Input {

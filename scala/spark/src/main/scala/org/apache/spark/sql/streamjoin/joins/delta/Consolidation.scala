@@ -18,7 +18,7 @@ private[delta] object Consolidation {
    * @param tasks
    *   how many tasks are enough for them, if the batch is small
    */
-  def of(join: DeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
+  def of(join: StreamDeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
     val count = join.select.size
     val grouping = paths.output.take(count).map { column =>
       Alias(NormalizeFloatingNumbers.normalize(asBytes(column)), column.name)()

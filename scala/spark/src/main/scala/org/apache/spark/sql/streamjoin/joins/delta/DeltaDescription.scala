@@ -14,7 +14,7 @@ private[streamjoin] object DeltaDescription {
    * @param join
    *   the join as written
    */
-  def of(join: DeltaJoin): Description = {
+  def of(join: StreamDeltaJoin): Description = {
     val form = new NormalForm(join.inputs.zipWithIndex.map { case (input, number) =>
       (number + 1).toString -> input.output
     }: _*)

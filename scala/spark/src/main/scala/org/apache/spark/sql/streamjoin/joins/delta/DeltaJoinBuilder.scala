@@ -33,7 +33,7 @@ private[streamjoin] object DeltaJoinBuilder {
       named: Seq[(String, StreamingRelationV2)],
       outer: Set[Int],
       filters: Seq[Seq[Expression]] = Nil
-  ): DeltaJoin = {
+  ): StreamDeltaJoin = {
     if (outer.nonEmpty && named.size > 2)
       throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.OUTER_OF_SEVERAL")
     (conditions ++ filters.flatten ++ select).find(!isPlain(_)).foreach { expression =>
@@ -70,7 +70,7 @@ private[streamjoin] object DeltaJoinBuilder {
       val output = column.toAttribute.newInstance()
       (value, if (value.references.exists(padded.contains)) output.withNullability(true) else output)
     }
-    val join = DeltaJoin(
+    val join = StreamDeltaJoin(
       inputs,
       outer,
       conditions,

@@ -86,7 +86,7 @@ object DeltaJoins {
   }
 
   /** The numbers of the inputs whose unmatched rows are in the result too. */
-  private def outerInputs(joinType: JoinType): Set[Int] = DeltaJoin.outer(joinType).getOrElse {
+  private def outerInputs(joinType: JoinType): Set[Int] = StreamDeltaJoin.outer(joinType).getOrElse {
     throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.JOIN_TYPE", "type" -> joinType.sql)
   }
 
@@ -95,7 +95,7 @@ object DeltaJoins {
       join: Join,
       left: TableSide,
       right: TableSide
-  ): DeltaJoin = {
+  ): StreamDeltaJoin = {
     val outer = outerInputs(join.joinType)
     // In an unmatched row its columns are null, whatever they are computed from.
     for ((side, other) <- Seq(left -> 1, right -> 0) if outer.contains(other))
@@ -133,7 +133,7 @@ object DeltaJoins {
     case _ => false
   }
 
-  private def of(analyzed: LogicalPlan, names: Seq[String], outer: Set[Int]): DeltaJoin =
+  private def of(analyzed: LogicalPlan, names: Seq[String], outer: Set[Int]): StreamDeltaJoin =
     analyzed match {
       case Project(list, Filter(condition, join: Join)) =>
         val relations = join.collectLeaves().collect { case relation: StreamingRelationV2 => relation }

@@ -9,14 +9,14 @@ import org.apache.spark.sql.streamjoin.operator.ArrangedJoinKind
 /** A join of arrangements. */
 private[streamjoin] object DeltaKind extends ArrangedJoinKind {
 
-  override def isMine(plan: LogicalPlan): Boolean = plan.isInstanceOf[DeltaJoin]
+  override def isMine(plan: LogicalPlan): Boolean = plan.isInstanceOf[StreamDeltaJoin]
 
   override def describe(join: LogicalPlan, query: LogicalPlan): Option[Description] =
-    Some(DeltaDescription.of(join.asInstanceOf[DeltaJoin]))
+    Some(DeltaDescription.of(join.asInstanceOf[StreamDeltaJoin]))
 
   override def plan(
       join: LogicalPlan,
       session: SparkSession,
       planLater: LogicalPlan => SparkPlan
-  ): SparkPlan = new DeltaPlanner(join.asInstanceOf[DeltaJoin], session).plan
+  ): SparkPlan = new DeltaPlanner(join.asInstanceOf[StreamDeltaJoin], session).plan
 }

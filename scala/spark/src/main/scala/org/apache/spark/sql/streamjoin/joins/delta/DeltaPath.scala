@@ -44,9 +44,9 @@ final private[streamjoin] case class DeltaPath(input: Int, conditions: Seq[Expre
 private[streamjoin] object DeltaPath {
 
   /** @throws org.apache.spark.sql.AnalysisException if a path does not reach an input */
-  def all(join: DeltaJoin): Seq[DeltaPath] = join.inputs.indices.map(path(join, _))
+  def all(join: StreamDeltaJoin): Seq[DeltaPath] = join.inputs.indices.map(path(join, _))
 
-  private def path(join: DeltaJoin, from: Int): DeltaPath = {
+  private def path(join: StreamDeltaJoin, from: Int): DeltaPath = {
     val inputs = join.inputs
     var left = inputs.indices.filter(_ != from).toSet
     var known = AttributeSet(inputs(from).output)
@@ -87,7 +87,7 @@ private[streamjoin] object DeltaPath {
     index == 0 && input.arrangement.meta.input == InputKind.Changelog
 
   private def unreachable(
-      join: DeltaJoin,
+      join: StreamDeltaJoin,
       from: Int,
       left: Set[Int],
       known: AttributeSet,

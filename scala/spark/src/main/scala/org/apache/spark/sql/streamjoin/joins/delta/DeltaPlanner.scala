@@ -52,7 +52,7 @@ final private case class InputBatch(stream: Option[SparkDataStream], start: Snap
 }
 
 /** Plans a delta join for a batch: a path for each input that has changed. */
-final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSession) {
+final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: SparkSession) {
   private val inputs = join.inputs
   private val running = PlannedBatch.current(session)
   private val batches: IndexedSeq[InputBatch] = inputs.indices.map(batchOf).toIndexedSeq
@@ -87,7 +87,7 @@ final private[streamjoin] class DeltaPlanner(join: DeltaJoin, session: SparkSess
   private def isNeeded(path: DeltaPath): Boolean =
     batches(path.input).hasChanges && path.lookUps.forall(lookUp => !seen(path.input, lookUp.input).isEmpty)
 
-  /** The snapshot of another input that the changes of an input see; [[DeltaJoin]] has the law. */
+  /** The snapshot of another input that the changes of an input see; [[StreamDeltaJoin]] has the law. */
   private def seen(by: Int, other: Int): Snapshot =
     if (other < by) batches(other).end else batches(other).start
 

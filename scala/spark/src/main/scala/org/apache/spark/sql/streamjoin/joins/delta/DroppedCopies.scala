@@ -33,7 +33,7 @@ final private class DroppedCopies {
   private val tables = mutable.Map.empty[Long, Seq[Option[ExprId]]]
 
   private def unused(plan: LogicalPlan): Copies = plan match {
-    case join: DeltaJoin => Map(join.output.last.exprId -> join.output.last.exprId)
+    case join: StreamDeltaJoin => Map(join.output.last.exprId -> join.output.last.exprId)
     case WithCTE(main, definitions) =>
       definitions.foreach { definition =>
         tables(definition.id) = places(definition.child)

@@ -20,7 +20,7 @@ private[streamjoin] object BoundsOfQuery {
     val plan = PreparedQuery.of(analyzed)
     val inputs = InputName.of(plan)
     for {
-      join <- OptimizedQuery.nodes(plan, session).collect { case join: IntervalJoin => join }
+      join <- OptimizedQuery.nodes(plan, session).collect { case join: StreamIntervalJoin => join }
       plan = join.plan
       names = JoinNames
         .of(plan.sides, plan.watermarks, join.times, join.left.output, join.right.output, inputs)

@@ -11,7 +11,7 @@ private[streamjoin] object IntervalJoinDescription {
   val LeftColumns = "left_columns"
   val RightColumns = "right_columns"
 
-  def of(join: IntervalJoin): OperatorDescription = {
+  def of(join: StreamIntervalJoin): OperatorDescription = {
     val form = new NormalForm(join.left.output, join.right.output)
     // Unsorted: the order of the keys decides the partition of a row.
     val equality = join.leftKeys.zip(join.rightKeys).map { case (l, r) => s"${form(l)} = ${form(r)}" }

@@ -175,7 +175,7 @@ final private[streamjoin] class IntervalJoinErrors(
 private[streamjoin] object IntervalJoinErrors {
 
   /** The error for an output watermark that never advances, although `waiting` depends on it. */
-  def undefinedWatermark(join: IntervalJoin, key: Int, waiting: String): AnalysisException = {
+  def undefinedWatermark(join: StreamIntervalJoin, key: Int, waiting: String): AnalysisException = {
     val plan = join.plan
     val side = plan.sides(key)
     val names = JoinNames.copyable(join.left, join.right, join.condition.toSeq ++ join.times)

@@ -39,7 +39,7 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
   ): Option[SparkPlan] = node match {
-    case join: IntervalJoin =>
+    case join: StreamIntervalJoin =>
       val exec = IntervalJoinExec(
         join.leftKeys,
         join.rightKeys,

@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.{Side, TimeBound, TimeBounds}
 
 /**
- * Turns an optimized join of two streams into an [[IntervalJoin]], or into the error that says why
+ * Turns an optimized join of two streams into an [[StreamIntervalJoin]], or into the error that says why
  * it is not one.
  */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
@@ -124,7 +124,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
           if (isProbed) ConjunctUse.OfProbe else ConjunctUse.OfPair
         }
 
-    def result(ordinal: Int): IntervalJoin = {
+    def result(ordinal: Int): StreamIntervalJoin = {
       val known = constraints
       val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
       val bounds = new TimeBounds(
@@ -136,7 +136,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       val probed = Side.both.map(side => times(bounds.bounded(side).head).exprId).toSet
       val others = rest.toSeq.flatMap(PredicateParts.conjuncts)
       val (left, right) = SharedColumns.keepApart(join.left, join.right)
-      IntervalJoin(
+      StreamIntervalJoin(
         left,
         right,
         leftKeys.map(NormalizeFloatingNumbers.normalize),

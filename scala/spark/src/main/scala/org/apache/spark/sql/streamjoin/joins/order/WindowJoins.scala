@@ -33,7 +33,7 @@ private[streamjoin] object WindowJoins {
 
   def of(joined: LogicalPlan, windows: JoinWindows): LogicalPlan =
     PlainJoin.rewrite(Call, joined) { (join, names) =>
-      WindowJoin.of(
+      WindowJoinBuilder.of(
         join,
         names,
         windows,

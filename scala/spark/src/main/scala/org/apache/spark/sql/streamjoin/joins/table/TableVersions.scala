@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   CaughtUp,
-  Leases,
+  LeaseFiles,
   Manifest,
   Restored,
   Snapshot,
@@ -70,7 +70,7 @@ private[streamjoin] object TableVersions extends Logging {
     }
   }
 
-  private def directory(root: Path): String = s"tables/${Leases.reader(root.toString)}"
+  private def directory(root: Path): String = s"tables/${LeaseFiles.reader(root.toString)}"
 
   private def log(session: SparkSession, batch: PlannedBatch, table: TableOptions) =
     new TableVersions(
@@ -107,7 +107,7 @@ private[streamjoin] object TableVersions extends Logging {
     }
     decided.map(withId(folder, _)).getOrElse {
       if (number == 0) awaitLoaded(batch, folder, root)
-      val reader = Leases.reader(log.metadataPath.toString)
+      val reader = LeaseFiles.reader(log.metadataPath.toString)
       val last = log.get(number - 1)
       val before = last.fold(-1L)(_.version)
       val version = streamed(batch, id) match {
@@ -160,7 +160,7 @@ private[streamjoin] object TableVersions extends Logging {
     val leased = math.max(0, since - 1)
     // The manifest of a version names the one before it.
     val id = manifestOf(since).flatMap(of => if (leased == since) Some(of.id) else of.previous)
-    new Leases(folder).renew(reader, leased, id)
+    new LeaseFiles(folder).renew(reader, leased, id)
   }
 
   /**

@@ -24,7 +24,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.changes.Changelog
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-/** Turns a [[StreamAsOfJoin]] into a [[TemporalJoin]], or rejects it and says why. */
+/** Turns a [[StreamAsOfJoin]] into a [[StreamTemporalJoin]], or rejects it and says why. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
@@ -49,7 +49,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       ordinal: Int,
       watermarks: IndexedSeq[ColumnWatermark],
       lineage: WatermarkLineage
-  ): TemporalJoin = {
+  ): StreamTemporalJoin = {
     val pairs = found.leftKeys.lazyZip(found.rightKeys).lazyZip(found.nullSafe).toSeq
     val (leftKeys, rightKeys) = pairs.flatMap { case (l, r, nullSafe) =>
       EquiKeys.comparable(l, r) match {
@@ -64,7 +64,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       .flatMap(lineage.columns(_).map(_._1))
       .filterNot(column => times.exists(_.exprId == column.exprId))
     val form = new NormalForm(found.left.output, found.right.output)
-    TemporalJoin(
+    StreamTemporalJoin(
       leftKeyed,
       rightKeyed,
       leftColumns,
@@ -107,7 +107,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
   private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
     val named = keys.map(NormalizeFloatingNumbers.normalize).map {
       case column: Attribute => Right(column)
-      case key => Left(Alias(key, "key")(explicitMetadata = Some(TemporalJoin.Made)))
+      case key => Left(Alias(key, "key")(explicitMetadata = Some(StreamTemporalJoin.Made)))
     }
     val made = named.collect { case Left(alias) => alias }
     (

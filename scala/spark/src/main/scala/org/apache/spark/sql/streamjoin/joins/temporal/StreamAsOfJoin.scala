@@ -10,7 +10,7 @@ import streamjoin.core.AsOf
 
 /**
  * A temporal or as-of join as a query is written: each left row with the right row of its key that
- * was valid at its time, or closest to it. The operator that replaces it, [[TemporalJoin]], buffers
+ * was valid at its time, or closest to it. The operator that replaces it, [[StreamTemporalJoin]], buffers
  * rows until the match is known.
  *
  * @param leftTime
@@ -60,14 +60,14 @@ final private[streamjoin] case class StreamAsOfJoin(
     unavailable: Option[String] = None
 ) extends BinaryNode
     with PendingOperator {
-  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, isLeftOuter)
+  override def output: Seq[Attribute] = StreamTemporalJoin.output(left.output, right.output, isLeftOuter)
 
   /** The columns of the right input with the position of a row in its log, if that orders them. */
-  def position: Seq[Attribute] = ties.filterNot(TemporalJoin.isShown)
+  def position: Seq[Attribute] = ties.filterNot(StreamTemporalJoin.isShown)
 
   /** The same join without that position, as earlier builds had it. */
   def withoutPosition: StreamAsOfJoin = {
-    val rows = right.output.filter(TemporalJoin.isShown)
+    val rows = right.output.filter(StreamTemporalJoin.isShown)
     copy(
       right = Project(rows, right),
       ties = AsOfJoins.ties(terms.order.map(_ => ties.head), Nil, operation, rows)

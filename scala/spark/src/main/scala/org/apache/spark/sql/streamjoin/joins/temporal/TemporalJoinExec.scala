@@ -23,7 +23,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.{Side, Watermark}
 
 /**
- * Joins a stream of facts with a stream of versions, by the law of [[TemporalJoin]].
+ * Joins a stream of facts with a stream of versions, by the law of [[StreamTemporalJoin]].
  *
  * {{{
  *   facts ---- hash(key) --+                             +-- waiting facts, by time
@@ -58,7 +58,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def kind: OperatorKind = TemporalKind
 
-  override lazy val output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+  override lazy val output: Seq[Attribute] = StreamTemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def ordinal: Int = plan.ordinal
 
@@ -105,7 +105,7 @@ final private[streamjoin] case class TemporalJoinExec(
 
   // Execution.
 
-  override protected def shown(side: Side): Seq[Attribute] = input(side).output.filter(TemporalJoin.isShown)
+  override protected def shown(side: Side): Seq[Attribute] = input(side).output.filter(StreamTemporalJoin.isShown)
 
   override protected def taskSpec: TemporalTaskSpec = {
     val limits = evictionLimits(binding.get.evictionValues)
@@ -173,7 +173,7 @@ final private[streamjoin] case class TemporalJoinExec(
           Some(side.name),
           names.name(side),
           DataTypeUtils.fromAttributes(kept.output),
-          kept.output.count(TemporalJoin.isShown),
+          kept.output.count(StreamTemporalJoin.isShown),
           spec.layouts(side.index),
           timeColumns = Seq(side.index),
           Seq(until(side)),

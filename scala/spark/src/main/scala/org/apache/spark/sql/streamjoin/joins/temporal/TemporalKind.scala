@@ -29,7 +29,7 @@ private[streamjoin] object TemporalKind extends OperatorKind {
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
   ): Option[SparkPlan] = node match {
-    case join: TemporalJoin =>
+    case join: StreamTemporalJoin =>
       val exec = TemporalJoinExec(
         join.leftKeys,
         join.rightKeys,

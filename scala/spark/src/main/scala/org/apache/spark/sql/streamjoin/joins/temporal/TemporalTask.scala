@@ -30,7 +30,7 @@ final private[temporal] class TemporalTask(
   private val unknownValues = metrics("unavailableValues")
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
   private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
-  private val operations = spec.operation.map(new Operations(_, right))
+  private val operations = spec.operation.map(new OperationColumn(_, right))
 
   private val values =
     for (known <- operations; text <- spec.unavailable) yield new VersionValues(text, spec, known.of)

@@ -119,7 +119,7 @@ final private[temporal] case class TemporalTaskSpec(
   def laterOfOneTime: Ordering[InternalRow] = {
     val right = inputs(1)
     val (before, after) = ties.span(column => !operation.exists(_.exprId == column.exprId))
-    val deletesFirst: Ordering[InternalRow] = operation.map(new Operations(_, right)) match {
+    val deletesFirst: Ordering[InternalRow] = operation.map(new OperationColumn(_, right)) match {
       case Some(operations) =>
         Ordering.by(row => !operations.of(row.asInstanceOf[UnsafeRow]).ends)
       case None => (_, _) => 0

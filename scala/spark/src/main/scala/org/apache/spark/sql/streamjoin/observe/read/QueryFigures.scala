@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.{
   TimeHistogram
 }
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
-import org.apache.spark.sql.streamjoin.watermark.IdleInputs
+import org.apache.spark.sql.streamjoin.watermark.CarriedWatermarks
 
 import streamjoin.core.Watermark
 
@@ -174,7 +174,7 @@ final private[streamjoin] class OperatorFigures(
   /** Whether an input is an earlier one of the same stream: their newest rows are the same. */
   def isRepeated(at: Int): Boolean = {
     def nodes(of: InputOutline) =
-      of.timeColumns.flatMap(key => IdleInputs.marks(exec.watermarks(key))).map(_.node).toSet
+      of.timeColumns.flatMap(key => CarriedWatermarks.marks(exec.watermarks(key))).map(_.node).toSet
     outline.inputs.take(at).exists(earlier => nodes(earlier).exists(nodes(outline.inputs(at))))
   }
 
@@ -182,7 +182,7 @@ final private[streamjoin] class OperatorFigures(
   def mayBeIdle(input: InputOutline): Boolean = {
     val keys = binding.eviction.keys
     input.timeColumns
-      .flatMap(key => IdleInputs.marks(exec.watermarks(key)))
+      .flatMap(key => CarriedWatermarks.marks(exec.watermarks(key)))
       .exists(mark => keys.idleAfterMs.lift(keys.origins.indexOf(mark)).flatten.isDefined)
   }
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DeltaJoin, DroppedCopies}
+import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, StreamDeltaJoin, DroppedCopies}
 
 /**
  * Rejects a join of arrangements that has not become a delta join, because its query has more than
@@ -26,7 +26,7 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
         throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.MORE_THAN_JOINS")
       case _ =>
     }
-    if (plan.exists(_.isInstanceOf[DeltaJoin]) && DroppedCopies.in(plan).isDefined)
+    if (plan.exists(_.isInstanceOf[StreamDeltaJoin]) && DroppedCopies.in(plan).isDefined)
       throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.DIFF_LEFT_OUT")
     plan
   }

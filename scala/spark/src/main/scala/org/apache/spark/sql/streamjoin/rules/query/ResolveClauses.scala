@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.{CommonTables, EventTimeOfInput}
-import org.apache.spark.sql.streamjoin.joins.order.WindowJoin
+import org.apache.spark.sql.streamjoin.joins.order.WindowJoinBuilder
 import org.apache.spark.sql.streamjoin.joins.temporal.AsOfClauses
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, JoinWithClauses, MatchCondition, Over, Within}
 import org.apache.spark.sql.streamjoin.time.TimeDistance
@@ -62,7 +62,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       .toMap
     val plain = join.copy(condition = (join.condition ++ within).reduceOption[Expression](And(_, _)))
     plain.copyTagsFrom(join)
-    if (windows.nonEmpty) WindowJoin.of(plain, names, JoinWindows(windows), times)
+    if (windows.nonEmpty) WindowJoinBuilder.of(plain, names, JoinWindows(windows), times)
     else
       names.fold[LogicalPlan](plain) { columns =>
         val project = columns.copy(child = plain)

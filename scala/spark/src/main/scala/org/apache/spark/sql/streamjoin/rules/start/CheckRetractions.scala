@@ -8,7 +8,7 @@ import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineag
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
-import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoin
+import org.apache.spark.sql.streamjoin.joins.delta.StreamDeltaJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
 
 import streamjoin.core.Side
@@ -71,7 +71,7 @@ private[start] object CheckRetractions {
 
   private def of(plan: LogicalPlan): Option[Retracting] = plan match {
     case relation: StreamingRelationV2 => ofSource(relation)
-    case join: DeltaJoin => Some(Retracting("a delta join", AttributeSet(diffs(join.output))))
+    case join: StreamDeltaJoin => Some(Retracting("a delta join", AttributeSet(diffs(join.output))))
     case Project(list, child) => of(child).map(ofProjection(_, list))
     case Filter(condition, child) =>
       of(child).filterNot(found => PredicateParts.conjuncts(condition).exists(keepsAdded(_, found.diff)))

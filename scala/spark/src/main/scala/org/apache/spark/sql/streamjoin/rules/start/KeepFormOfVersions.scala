@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.changes.KafkaPosition
 import org.apache.spark.sql.streamjoin.checkpoint.{Description, OperatorLog}
-import org.apache.spark.sql.streamjoin.joins.temporal.{StreamAsOfJoin, TemporalJoin}
+import org.apache.spark.sql.streamjoin.joins.temporal.{StreamAsOfJoin, StreamTemporalJoin}
 
 /**
  * Leaves the position in Kafka out of versions whose checkpoint does not have it, because an
@@ -52,7 +52,7 @@ final private[streamjoin] case class KeepFormOfVersions(session: SparkSession) e
       OptimizedQuery
         .nodes(query, session)
         .collect {
-          case join: TemporalJoin if log.recorded(join.ordinal).exists(!hasPosition(_)) => join.ties
+          case join: StreamTemporalJoin if log.recorded(join.ordinal).exists(!hasPosition(_)) => join.ties
         }
         .flatten
         .map(_.exprId)
@@ -61,5 +61,5 @@ final private[streamjoin] case class KeepFormOfVersions(session: SparkSession) e
   }
 
   private def hasPosition(record: Description): Boolean =
-    record.properties.get(TemporalJoin.RightColumns).exists(_.contains(KafkaPosition.Columns.head))
+    record.properties.get(StreamTemporalJoin.RightColumns).exists(_.contains(KafkaPosition.Columns.head))
 }

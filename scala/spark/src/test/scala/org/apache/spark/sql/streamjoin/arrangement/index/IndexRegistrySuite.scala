@@ -14,7 +14,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.SparkTest
-import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
+import org.apache.spark.sql.streamjoin.arrangement.source.SnapshotDiffReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockRef, Manifest, Snapshot}
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
@@ -364,7 +364,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       val tasks = Seq.tabulate(2)(index => new Thread(() => assert(files.rows(indexes, 601, index).nonEmpty)))
       tasks.foreach(_.start())
       tasks.foreach(_.join())
-      val reader = new ChangeReader(files.ref, indexes, files.conf)
+      val reader = new SnapshotDiffReader(files.ref, indexes, files.conf)
       val end = Snapshot(601, id = Some(files.idOf(601).id))
       val changes = (0 until files.partitions).flatMap(reader.changes(_, Snapshot(1), end))
       assert(changes.isEmpty)

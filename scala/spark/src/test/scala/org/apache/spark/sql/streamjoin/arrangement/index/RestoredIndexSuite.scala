@@ -7,7 +7,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.SparkTest
-import org.apache.spark.sql.streamjoin.arrangement.source.ChangeReader
+import org.apache.spark.sql.streamjoin.arrangement.source.SnapshotDiffReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.{Snapshot, VersionId}
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
 import org.apache.spark.sql.streamjoin.state.ExecutorMemory
@@ -27,7 +27,7 @@ class RestoredIndexSuite extends AnyFunSuite {
   }
 
   private def changes(files: ArrangementFiles, indexes: IndexRegistry, from: Long, to: Long) = {
-    val reader = new ChangeReader(files.ref, indexes, files.conf)
+    val reader = new SnapshotDiffReader(files.ref, indexes, files.conf)
     val end = Snapshot(to, id = Some(files.idOf(to).id))
     Model.sum((0 until files.partitions).iterator.flatMap { partition =>
       reader.changes(partition, Snapshot(from), end).map(change => Item.of(change.row) -> change.copies.toInt)

@@ -222,7 +222,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   test("a reader has one lease, at its newest version, and releases only its own") {
     withFiles { files =>
-      val leases = new Leases(files.files)
+      val leases = new LeaseFiles(files.files)
       assert(leases.all.isEmpty)
       leases.renew("a", 3)
       leases.renew("b", 5)
@@ -237,7 +237,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   test("while a lease is renewed, its older version counts") {
     withFiles { files =>
-      val leases = new Leases(files.files)
+      val leases = new LeaseFiles(files.files)
       leases.renew("a", 7)
       // As if the reader had died between the two steps.
       Files.createFile(files.folder.resolve("readers/a/9"))
@@ -249,7 +249,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   test("a lease that is renewed at the same version does not expire") {
     withFiles { files =>
-      val leases = new Leases(files.files)
+      val leases = new LeaseFiles(files.files)
       def age(): Unit = Files
         .list(files.folder.resolve("readers/a"))
         .forEach(Files.setLastModifiedTime(_, java.nio.file.attribute.FileTime.fromMillis(1000)): Unit)
@@ -265,7 +265,7 @@ class BlockFilesSuite extends AnyFunSuite {
 
   test("a lease that is renewed just before it expires stays") {
     withFiles { files =>
-      val leases = new Leases(files.files)
+      val leases = new LeaseFiles(files.files)
       leases.renew("a", 7)
       Files.setLastModifiedTime(
         files.folder.resolve("readers/a/7"),
@@ -283,7 +283,7 @@ class BlockFilesSuite extends AnyFunSuite {
       files.write("readers/a/notes.txt", "x")
       files.write("readers/stray", "x")
       assert(files.files.versionNumbers == Seq(0L, 1L))
-      assert(new Leases(files.files).all.isEmpty)
+      assert(new LeaseFiles(files.files).all.isEmpty)
       assert(files.rows(registry, 1) == files.collections(1))
     }
   }

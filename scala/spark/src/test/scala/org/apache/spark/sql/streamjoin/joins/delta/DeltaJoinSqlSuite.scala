@@ -82,7 +82,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
     ) {
       val frame = query(text)
       assert(frame.columns.mkString(" ") == "id oid _diff", text)
-      assert(frame.queryExecution.analyzed.exists(_.isInstanceOf[DeltaJoin]), text)
+      assert(frame.queryExecution.analyzed.exists(_.isInstanceOf[StreamDeltaJoin]), text)
     }
     // A star has the columns of the rows, however the input is written.
     for (input <- Seq("STREAM orders", "xo", "pxo", "(SELECT * FROM STREAM orders)"))
@@ -187,7 +187,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
       )
     ) {
       val frame = query(text)
-      assert(!frame.queryExecution.analyzed.exists(_.isInstanceOf[DeltaJoin]), text)
+      assert(!frame.queryExecution.analyzed.exists(_.isInstanceOf[StreamDeltaJoin]), text)
       rejected(condition)(frame.writeStream.format("noop").start())
     }
   }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.streamjoin.arrangement.storage.Leases
+import org.apache.spark.sql.streamjoin.arrangement.storage.LeaseFiles
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
@@ -134,7 +134,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
           assert(query.next == Seq("- Keyboard"))
         }
         val seen = people.folder.newest
-        val leases = new Leases(people.folder)
+        val leases = new LeaseFiles(people.folder)
         leases.all.foreach(lease => leases.release(lease.reader))
         people.feed(Row(3, "Ann", "insert"))
         (4 to 6).foreach(id => people.feed(Row(id, "Eve", "insert")))

@@ -44,7 +44,7 @@ final private[streamjoin] case class ReadSpec(
 
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
     val ReadPartition(number, start, end) = partition.asInstanceOf[ReadPartition]
-    val reader = new ChangeReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
+    val reader = new SnapshotDiffReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
     val rows =
       if (changes) reader.changes(number, start, end).map(reader.withVersion)
       else
@@ -66,7 +66,7 @@ final private[streamjoin] case class ReadSpec(
 final private[streamjoin] case class Change(row: UnsafeRow, version: Long, copies: Long)
 
 /** Reads the changes between two snapshots. */
-final private[streamjoin] class ChangeReader(
+final private[streamjoin] class SnapshotDiffReader(
     arrangement: ArrangementRef,
     registry: IndexRegistry,
     hadoopConf: Configuration

@@ -62,7 +62,7 @@ final private[streamjoin] case class DeltaInput(
  * @param output
  *   result columns, then the time, then the number of copies
  */
-final private[streamjoin] case class DeltaJoin(
+final private[streamjoin] case class StreamDeltaJoin(
     inputs: Seq[DeltaInput],
     outer: Set[Int],
     conditions: Seq[Expression],
@@ -80,14 +80,14 @@ final private[streamjoin] case class DeltaJoin(
 
   override def producedAttributes: AttributeSet = AttributeSet(output)
 
-  override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): DeltaJoin =
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): StreamDeltaJoin =
     copy(children = newChildren)
 
   override def simpleString(maxFields: Int): String =
     s"DeltaJoin ${inputs.map(_.name).mkString(", ")} on ${ofPairs.map(_.sql).mkString(" AND ")}"
 }
 
-private[streamjoin] object DeltaJoin {
+private[streamjoin] object StreamDeltaJoin {
 
   /** The preserved inputs of a join type; none if there is no such delta join. */
   def outer(joinType: JoinType): Option[Set[Int]] = joinType match {

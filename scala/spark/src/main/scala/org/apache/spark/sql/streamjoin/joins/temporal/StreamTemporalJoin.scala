@@ -32,7 +32,7 @@ import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
  * @param primaryKey
  *   columns of the right input that are never null in a row of its table
  */
-final private[streamjoin] case class TemporalJoin(
+final private[streamjoin] case class StreamTemporalJoin(
     left: LogicalPlan,
     right: LogicalPlan,
     leftKeys: Seq[Attribute],
@@ -49,7 +49,7 @@ final private[streamjoin] case class TemporalJoin(
     with RowtimeNode
     with SpecifiedNode {
 
-  override def output: Seq[Attribute] = TemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+  override def output: Seq[Attribute] = StreamTemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def kind: String = TemporalKind.name
 
@@ -57,7 +57,7 @@ final private[streamjoin] case class TemporalJoin(
 
   override def evictedBy: Seq[ColumnWatermark] = Seq(plan.settled)
 
-  override def awaiting(lags: Map[Int, Long]): TemporalJoin =
+  override def awaiting(lags: Map[Int, Long]): StreamTemporalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
   /** A padded row keeps the values of its left row; a constraint says nothing about its nulls. */
@@ -89,15 +89,15 @@ final private[streamjoin] case class TemporalJoin(
     ) ++ plan.terms.description,
     Map(
       "left_columns" -> NormalForm.columns(left.output),
-      TemporalJoin.RightColumns -> NormalForm.columns(right.output)
+      StreamTemporalJoin.RightColumns -> NormalForm.columns(right.output)
     )
   )
 
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): TemporalJoin =
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): StreamTemporalJoin =
     copy(left = newLeft, right = newRight)
 }
 
-private[streamjoin] object TemporalJoin {
+private[streamjoin] object StreamTemporalJoin {
 
   /** Property of its description: the columns of the right input. */
   val RightColumns = "right_columns"

@@ -27,7 +27,7 @@ import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
  * location. It is not a check rule, although it changes nothing: errors of check rules lose their
  * SQLSTATE (`ExtendedAnalysisException`).
  */
-final private[streamjoin] case class CheckCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
+final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {

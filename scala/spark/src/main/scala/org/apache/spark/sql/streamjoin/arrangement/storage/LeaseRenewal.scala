@@ -14,7 +14,7 @@ import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
  * Renews the leases of running queries: a batch may take long, a trigger may come rarely, and an
  * arrangement that does not change has nothing to commit.
  */
-private[storage] object LeaseKeeper extends Logging {
+private[storage] object LeaseRenewal extends Logging {
 
   /** A lease is renewed several times before it ends, and now and then if it lasts long. */
   private val Parts = 4
@@ -66,7 +66,7 @@ private[storage] object LeaseKeeper extends Logging {
     if (!lease.query.isActive) kept.remove(key, lease): Unit
     else if (System.currentTimeMillis() - lease.renewedMs >= lease.every) {
       lease.renewedMs = System.currentTimeMillis()
-      try new Leases(lease.folder).showAlive(reader)
+      try new LeaseFiles(lease.folder).showAlive(reader)
       catch {
         // Its arrangement was dropped, or it was released: the reader will say so.
         case NonFatal(error) => logDebug(s"The lease of $reader was not renewed", error)

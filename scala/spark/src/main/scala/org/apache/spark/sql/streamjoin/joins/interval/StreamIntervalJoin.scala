@@ -20,7 +20,7 @@ import streamjoin.core.{JoinType, Side}
  *   event-time columns by watermark key; being expressions of the node, they are not pruned from
  *   the inputs and are renamed along with them
  */
-final private[streamjoin] case class IntervalJoin(
+final private[streamjoin] case class StreamIntervalJoin(
     left: LogicalPlan,
     right: LogicalPlan,
     leftKeys: Seq[Expression],
@@ -44,7 +44,7 @@ final private[streamjoin] case class IntervalJoin(
 
   override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
 
-  override def awaiting(lags: Map[Int, Long]): IntervalJoin =
+  override def awaiting(lags: Map[Int, Long]): StreamIntervalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
   override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
@@ -91,6 +91,6 @@ final private[streamjoin] case class IntervalJoin(
     result.within(outputSet)
   }
 
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): IntervalJoin =
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): StreamIntervalJoin =
     copy(left = newLeft, right = newRight)
 }

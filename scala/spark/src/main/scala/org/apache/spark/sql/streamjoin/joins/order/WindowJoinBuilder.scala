@@ -14,7 +14,7 @@ import streamjoin.core.{JoinWindows, Side}
  * plain join with time bounds. [[streamjoin.core.JoinWindows]] has the rules, which need windows of
  * the same length for all rows.
  */
-private[streamjoin] object WindowJoin {
+private[streamjoin] object WindowJoinBuilder {
 
   /** Name of the column that the output has in addition to those of the inputs. */
   val Rowtime = "rowtime"
@@ -38,7 +38,7 @@ private[streamjoin] object WindowJoin {
       windows: JoinWindows,
       times: Map[Side, Attribute]
   ): LogicalPlan = {
-    val order = new WindowJoin(join, windows, times).plan
+    val order = new WindowJoinBuilder(join, windows, times).plan
     val list = names.fold[Seq[NamedExpression]](order.output)(_.projectList :+ order.time)
     val (replaced, kept) =
       list.partition(column => isRowtime(column) && column.exprId != order.time.exprId)
@@ -54,7 +54,7 @@ private[streamjoin] object WindowJoin {
     column.name.equalsIgnoreCase(Rowtime) && column.metadata.contains(EventTime.RowtimeKey)
 }
 
-final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side, Attribute]) {
+final private class WindowJoinBuilder(join: Join, windows: JoinWindows, times: Map[Side, Attribute]) {
   private val (leftTime, rightTime) = (times(Side.Left), times(Side.Right))
 
   def plan: RowtimeOrder = {
@@ -68,7 +68,7 @@ final private class WindowJoin(join: Join, windows: JoinWindows, times: Map[Side
       .putBoolean(EventTime.RowtimeKey, true)
       .build()
     val emitted = Side.both.filter(side => bounded.outputSet.contains(times(side)))
-    val rowtime = Alias(rowtimeOf(bounded), WindowJoin.Rowtime)(explicitMetadata = Some(mark))
+    val rowtime = Alias(rowtimeOf(bounded), WindowJoinBuilder.Rowtime)(explicitMetadata = Some(mark))
     RowtimeOrder(
       rowtime.toAttribute,
       Some(windows),

@@ -11,7 +11,7 @@ import streamjoin.core.Watermark
  * @param isIdle
  *   whether the input of an origin is idle
  */
-final private[streamjoin] class IdleInputs(
+final private[streamjoin] class CarriedWatermarks(
     operators: Seq[(Int, IndexedSeq[ColumnWatermark])],
     isIdle: WatermarkId => Boolean
 ) {
@@ -98,7 +98,7 @@ final private[streamjoin] class IdleInputs(
   }
 }
 
-private[streamjoin] object IdleInputs {
+private[streamjoin] object CarriedWatermarks {
 
   /**
    * The marks that a column's watermark comes from, unless it comes through one of our operators.

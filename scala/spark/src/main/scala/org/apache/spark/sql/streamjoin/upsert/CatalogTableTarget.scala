@@ -30,10 +30,10 @@ import org.apache.spark.sql.{Row, SparkSession}
  * @param session
  *   of the user, whose current catalog and namespace the name is relative to
  */
-final private[upsert] class MergeTarget(session: SparkSession, name: String)
+final private[upsert] class CatalogTableTarget(session: SparkSession, name: String)
     extends UpsertTarget
     with LookupCatalog {
-  import MergeTarget._
+  import CatalogTableTarget._
 
   private val classic = session.asInstanceOf[ClassicSession]
   override protected val catalogManager: CatalogManager = classic.sessionState.catalogManager
@@ -123,7 +123,7 @@ final private[upsert] class MergeTarget(session: SparkSession, name: String)
   }
 }
 
-private[upsert] object MergeTarget extends Logging {
+private[upsert] object CatalogTableTarget extends Logging {
 
   /** How often a `MERGE` is tried in all. */
   private val Attempts = 4

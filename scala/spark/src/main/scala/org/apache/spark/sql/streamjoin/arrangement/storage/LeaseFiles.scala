@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.base.{QueryOwner, StreamJoinConf, StreamJ
  *
  * {{{
  *   readers/<reader>/<version>      up to where it has read; holds the id of the version
- *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseKeeper]]
+ *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseRenewal]]
  *   readers/<reader>/query          the name of its query, if that has one
  * }}}
  *
@@ -30,8 +30,8 @@ import org.apache.spark.sql.streamjoin.base.{QueryOwner, StreamJoinConf, StreamJ
  * The file of a new version is created before the old one is deleted, and is written once, unless
  * the arrangement was restored and has another version of that number now.
  */
-final private[streamjoin] class Leases(folder: ArrangementFolder) extends Logging {
-  import Leases._
+final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Logging {
+  import LeaseFiles._
 
   private val readers = new Path(folder.root, ArrangementFolder.Readers)
 
@@ -55,7 +55,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
         folder.fs.delete(new Path(own, other.toString), false)
       }
       TemporaryReaders.add(folder, reader)
-      val kept = LeaseKeeper.keep(folder, reader, id.map(VersionId(version, _)))
+      val kept = LeaseRenewal.keep(folder, reader, id.map(VersionId(version, _)))
       kept.begins.foreach(query => writeName(own, Option(query.name)))
       val isOther = !isNew && id.isDefined && !kept.isKnown && isOfOther(file, id.get)
       if (isOther) write(file, textOf(id))
@@ -128,7 +128,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
 
   /** Whether a running query reads, of a session whose queries this one has no business with. */
   def isUsedByOther(session: SparkSession, lease: Lease): Boolean =
-    LeaseKeeper.query(folder, lease.reader).exists { query =>
+    LeaseRenewal.query(folder, lease.reader).exists { query =>
       !QueryOwner.of(session).mayFind(QueryOwner.id(query.sparkSession))
     }
 
@@ -156,7 +156,7 @@ final private[streamjoin] class Leases(folder: ArrangementFolder) extends Loggin
   }
 }
 
-private[streamjoin] object Leases {
+private[streamjoin] object LeaseFiles {
   private val Alive = "alive-"
   private val QueryName = "query"
   private val MkdirsFailed = "Mkdirs failed"

@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import streamjoin.core.Operation
 
 /** Reads the operation of a row of the right input. */
-final private[temporal] class Operations(column: Attribute, input: InputSpec) {
+final private[temporal] class OperationColumn(column: Attribute, input: InputSpec) {
   private val field = input.output.indexWhere(_.exprId == column.exprId)
 
   def of(row: UnsafeRow): Operation = {
