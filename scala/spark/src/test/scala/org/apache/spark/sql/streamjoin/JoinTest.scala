@@ -23,7 +23,7 @@ import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, StreamingQueryProgress, Trigger}
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
-import org.apache.spark.sql.streamjoin.joins.interval.{StreamIntervalJoin, IntervalJoinExec, IntervalJoinKind}
+import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoinExec, IntervalJoinKind, StreamIntervalJoin}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}

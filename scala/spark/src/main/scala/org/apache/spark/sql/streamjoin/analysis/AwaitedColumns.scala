@@ -30,7 +30,8 @@ private[streamjoin] object AwaitedColumns {
     } yield (output, if (endsLater(column)) 0L else Lag)
     val lags = found.groupMap(_._1.ordinal) { case (output, lag) => output.key -> lag }
     rejection(operator, found.map(_._1)) match {
-      case Some(rejection) => RejectedOperator(operator.nodeName, operator.output, operator.children, rejection)
+      case Some(rejection) =>
+        RejectedOperator(operator.nodeName, operator.output, operator.children, rejection)
       case None if lags.isEmpty => operator
       case None => operator.mapChildren(tell(_, lags.transform((_, keys) => largest(keys))))
     }

@@ -257,7 +257,9 @@ private[streamjoin] object ParityShapes {
   )
 
   private val rejected = Seq(
-    sql("no time bound", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").rejected("STREAMJOIN_UNBOUNDED"),
+    sql("no time bound", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id").rejected(
+      "STREAMJOIN_UNBOUNDED"
+    ),
     sql("a lower bound only", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND d.t >= o.t").rejected(
       "STREAMJOIN_UNBOUNDED"
     ),

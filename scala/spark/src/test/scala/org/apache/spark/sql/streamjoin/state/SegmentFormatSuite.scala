@@ -188,7 +188,9 @@ class SegmentFormatSuite extends StateTest {
   }
 
   for (at <- Seq(At(Rows, 1, 0, 0), At(Rows, 0, 1, 0)))
-    test(s"a segment of side ${at.side}, bucket ${at.bucket} in place of another is rejected when read back") {
+    test(
+      s"a segment of side ${at.side}, bucket ${at.bucket} in place of another is rejected when read back"
+    ) {
       val found =
         s"segment 0 of bucket ${at.bucket}, side ${at.side}, in place of segment 0 of bucket 0, side 0"
       prepared()(rejectedWhenReadBack(_, found)(store => put(store, LeftRows, get(store, at))))
@@ -231,7 +233,9 @@ class SegmentFormatSuite extends StateTest {
 
   test("a missing header is rejected") {
     prepared()(
-      rejectedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(_.remove(key(At(Header, 0, 0, 0))))
+      rejectedWhenOpened(_, "3 segments with 23 rows in place of 0 with 0")(
+        _.remove(key(At(Header, 0, 0, 0)))
+      )
     )
   }
 

@@ -82,7 +82,9 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
     ),
     duration(idle, "not a millisecond or longer")(idleAfter(marked, "-1 second")),
     duration(idle, "say it in days")(idleAfter(marked, "1 month")),
-    rejected(idle, "STREAMJOIN_INPUT.NO_WATERMARK", "the stream has no watermark")(idleAfter(raw, "1 second")),
+    rejected(idle, "STREAMJOIN_INPUT.NO_WATERMARK", "the stream has no watermark")(
+      idleAfter(raw, "1 second")
+    ),
     rejected(idle, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Join)")(
       idleAfter(marked.as("a").join(streams.marked("d"), expr(Hourly.replace("o.", "a."))), "1 second")
     ),

@@ -59,7 +59,9 @@ final private[streamjoin] case class ReleaseReader(
     val all = leases.all
     // Its own user knows the checkpoint.
     val named =
-      all.find(lease => LeaseFiles.id(lease.reader) == reader || LeaseFiles.checkpoint(lease.reader) == reader)
+      all.find(lease =>
+        LeaseFiles.id(lease.reader) == reader || LeaseFiles.checkpoint(lease.reader) == reader
+      )
     val lease = named.getOrElse {
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_NO_READER",

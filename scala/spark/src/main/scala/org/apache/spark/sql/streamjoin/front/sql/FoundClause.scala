@@ -1,15 +1,9 @@
 package org.apache.spark.sql.streamjoin.front.sql
 
-import org.antlr.v4.runtime.{CommonToken, CommonTokenStream, Token}
+import org.antlr.v4.runtime.{CommonToken, Token}
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.parser.{AbstractSqlParser, ParseException, SqlBaseParser}
-import org.apache.spark.sql.execution.SparkSqlAstBuilder
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause, MatchCondition, Over, Within}
-
-import streamjoin.core.JoinWindow
+import org.apache.spark.sql.streamjoin.plans.Clause
 
 /** Where a clause may stand. */
 sealed private[streamjoin] trait Position

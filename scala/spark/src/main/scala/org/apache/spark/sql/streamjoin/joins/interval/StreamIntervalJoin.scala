@@ -91,6 +91,9 @@ final private[streamjoin] case class StreamIntervalJoin(
     result.within(outputSet)
   }
 
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): StreamIntervalJoin =
+  override protected def withNewChildrenInternal(
+      newLeft: LogicalPlan,
+      newRight: LogicalPlan
+  ): StreamIntervalJoin =
     copy(left = newLeft, right = newRight)
 }

@@ -99,7 +99,9 @@ final private[streamjoin] class AsOfJoins(
     columns.order.foreach(checkOrder)
     val rule = AsOf(history = history.fold(0L)(length("history", _)))
     val (right, position) =
-      KafkaPosition.added(versions.getOrElse(join.right), StreamTemporalJoin.Made).getOrElse((join.right, Nil))
+      KafkaPosition
+        .added(versions.getOrElse(join.right), StreamTemporalJoin.Made)
+        .getOrElse((join.right, Nil))
     StreamAsOfJoin(
       join.left,
       right,

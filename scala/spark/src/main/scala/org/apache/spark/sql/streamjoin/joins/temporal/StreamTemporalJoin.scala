@@ -93,7 +93,10 @@ final private[streamjoin] case class StreamTemporalJoin(
     )
   )
 
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): StreamTemporalJoin =
+  override protected def withNewChildrenInternal(
+      newLeft: LogicalPlan,
+      newRight: LogicalPlan
+  ): StreamTemporalJoin =
     copy(left = newLeft, right = newRight)
 }
 

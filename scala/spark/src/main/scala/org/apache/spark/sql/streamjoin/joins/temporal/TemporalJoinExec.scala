@@ -58,7 +58,8 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def kind: OperatorKind = TemporalKind
 
-  override lazy val output: Seq[Attribute] = StreamTemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+  override lazy val output: Seq[Attribute] =
+    StreamTemporalJoin.output(left.output, right.output, plan.isLeftOuter)
 
   override def ordinal: Int = plan.ordinal
 
@@ -105,7 +106,8 @@ final private[streamjoin] case class TemporalJoinExec(
 
   // Execution.
 
-  override protected def shown(side: Side): Seq[Attribute] = input(side).output.filter(StreamTemporalJoin.isShown)
+  override protected def shown(side: Side): Seq[Attribute] =
+    input(side).output.filter(StreamTemporalJoin.isShown)
 
   override protected def taskSpec: TemporalTaskSpec = {
     val limits = evictionLimits(binding.get.evictionValues)

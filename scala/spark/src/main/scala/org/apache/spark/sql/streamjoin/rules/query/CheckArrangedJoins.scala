@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, StreamDeltaJoin, DroppedCopies}
+import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DroppedCopies, StreamDeltaJoin}
 
 /**
  * Rejects a join of arrangements that has not become a delta join, because its query has more than

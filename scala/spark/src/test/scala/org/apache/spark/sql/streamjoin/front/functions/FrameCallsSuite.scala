@@ -151,7 +151,9 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
     assert(found.getString(0) == StreamJoin.version)
     assert(found.getString(1) == StreamJoin.sparkVersion)
     assert(
-      rejected("SELECT * FROM sj_version(1)")._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS"
+      rejected(
+        "SELECT * FROM sj_version(1)"
+      )._1.getCondition == "STREAMJOIN_TABLE_FUNCTION.TOO_MANY_ARGUMENTS"
     )
   }
 }

@@ -220,7 +220,8 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
       "SELECT * FROM VERSIONS(TABLE(raw), KEY(id))",
       "STREAMJOIN_TABLE_FUNCTION.NO_TIME",
       "VERSIONS(TABLE(raw), KEY(id))",
-      "no column of its table has a watermark: STREAM prices WATERMARK since"
+      "no column of its table has a watermark.",
+      "STREAM prices WATERMARK since"
     ),
     Case(
       "SELECT * FROM VERSIONS(TABLE(d), TIME(t))",

@@ -223,7 +223,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     private var readers = Seq(newReader(Map.empty))
 
     private def expected(versions: Seq[Long]): Map[String, Long] = {
-      val join = new StreamDeltaJoin[Item](inputs.size, conditions)
+      val join = new DeltaJoin[Item](inputs.size, conditions)
       val collections = inputs.zip(versions).map { case (table, version) =>
         if (version < 0) Nil else table.versions(version.toInt).of.toSeq
       }

@@ -109,7 +109,10 @@ class RejectionsSuite extends AnyFunSuite with JoinTest {
     assert(error.getMessageParameters.get("side") == rejected.side)
     assert(message.contains("left o.t, right d.t"), "columns with a watermark, as the user names them")
     val rewrite = error.getMessageParameters.get("rewrite")
-    assert(joins(join(s"${rejected.condition} AND $rewrite")).size == 1, s"the advice does not help: $rewrite")
+    assert(
+      joins(join(s"${rejected.condition} AND $rewrite")).size == 1,
+      s"the advice does not help: $rewrite"
+    )
   }
 
   test("a join without any condition is rejected") {

@@ -41,7 +41,7 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
     )
     .selectExpr("o.v AS a", "d.v AS b")
 
-  private def core(history: Long) = new StreamTemporalJoin[Timed](
+  private def core(history: Long) = new TemporalJoin[Timed](
     true,
     AsOf(history = history),
     Side.both.map(side => side -> Input[Timed]((row, _) => Some(row.minute))).toMap,

@@ -196,7 +196,9 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
 
   test("update and complete mode are rejected, and every temporal join if streamjoin is switched off") {
     for (mode <- Seq("update", "complete"))
-      assert(rejection(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE")
+      assert(
+        rejection(values(temporal("inner"))(newStreams()), mode).getCondition == "STREAMJOIN_OUTPUT_MODE"
+      )
     // In update mode an aggregation emits its groups again; in append mode each is final.
     val streams = newStreams()
     val groups = streams.marked("o").groupBy("id", "t").agg(max("v").as("v"))
