@@ -6,7 +6,8 @@ import streamjoin.StreamJoin
 
 /**
  * A query that plain Spark runs must run with the extension too, and give the same rows, unless its
- * join is rejected with an error. A rejected query must run with `spark.streamjoin.unbounded=spark`.
+ * join is rejected with an error. A rejected query must run with
+ * `spark.streamjoin.unbounded=spark`.
  *
  * Spark has one watermark per query, these joins have one per column. So no input row is later than
  * the delay of its own column: the extension would drop it, while Spark keeps it as long as another

@@ -275,8 +275,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       else manifests.upTo(arrangement, base.manifest, newest.versionId, folder).baseFiles
 
     /**
-     * The paths of the files of a base, each base looked for once, for all blocks of an index; empty
-     * if the base is deleted in the meantime.
+     * The paths of the files of a base, each base looked for once, for all blocks of an index;
+     * empty if the base is deleted in the meantime.
      */
     private def pathsIfThere(newest: Manifest): BaseRef => Set[String] = {
       val found = mutable.Map.empty[BaseRef, Set[String]]

@@ -87,7 +87,7 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
   private def isNeeded(path: DeltaPath): Boolean =
     batches(path.input).hasChanges && path.lookUps.forall(lookUp => !seen(path.input, lookUp.input).isEmpty)
 
-  /** The snapshot of another input that the changes of an input see; [[StreamDeltaJoin]] has the law. */
+  /** The snapshot of another input that the changes of an input see, by the law of the core. */
   private def seen(by: Int, other: Int): Snapshot =
     if (other < by) batches(other).end else batches(other).start
 

@@ -11,10 +11,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
 
-/**
- * Turns an optimized join of two streams into an [[StreamIntervalJoin]], or into the error that says why
- * it is not one.
- */
+/** Turns a join of two streams into an [[StreamIntervalJoin]], or rejects it and says why. */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {

@@ -10,8 +10,8 @@ import streamjoin.core.AsOf
 
 /**
  * A temporal or as-of join as a query is written: each left row with the right row of its key that
- * was valid at its time, or closest to it. The operator that replaces it, [[StreamTemporalJoin]], buffers
- * rows until the match is known.
+ * was valid at its time, or closest to it. The operator that replaces it,
+ * [[StreamTemporalJoin]], buffers rows until the match is known.
  *
  * @param leftTime
  *   event-time column of the left input

@@ -23,7 +23,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.{Side, Watermark}
 
 /**
- * Joins a stream of facts with a stream of versions, by the law of [[StreamTemporalJoin]].
+ * Joins a stream of facts with a stream of versions, by the law of [[streamjoin.core.TemporalJoin]].
  *
  * {{{
  *   facts ---- hash(key) --+                             +-- waiting facts, by time

@@ -6,7 +6,7 @@ import org.apache.spark.sql.functions.{expr, lit, max}
 import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/** A temporal or as-of join that cannot run is rejected with an error, with advice on what to write. */
+/** A temporal or as-of join that cannot run is rejected with an error that says what to write. */
 class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
