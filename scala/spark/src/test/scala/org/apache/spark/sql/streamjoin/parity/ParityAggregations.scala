@@ -32,16 +32,13 @@ private[streamjoin] object ParityAggregations {
         .groupBy(window(col("t"), "1 hour"))
         .agg(expr("sort_array(collect_set(w))"), expr("count_if(v > 2)"))
     ).whole,
-    sql(
-      "windowed aggregation in SQL above",
+    sql("windowed aggregation in SQL above")(
       s"SELECT window(t, '10 minutes').start AS s, count(*) AS n, sum(w) FILTER (WHERE w > 1) AS f FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes') HAVING n > 1"
     ).whole,
-    sql(
-      "now() inside an aggregate function above",
+    sql("now() inside an aggregate function above")(
       s"SELECT window(t, '10 minutes').start AS s, max(if(t < now(), w, 0)) AS m FROM (SELECT o.t, d.v AS w FROM o JOIN d ON $Both) GROUP BY window(t, '10 minutes')"
     ).whole,
-    sql(
-      "now() in an aggregated table joined above",
+    sql("now() in an aggregated table joined above")(
       s"SELECT o.v, d.v AS w, n.known FROM o JOIN d ON $Both JOIN (SELECT id, max(DATE'2020-01-01' < now()) AS known FROM names GROUP BY id) n ON n.id = o.id"
     ),
     frame("a user-defined Aggregator above") { in =>
@@ -106,7 +103,7 @@ private[streamjoin] object ParityAggregations {
         .join(in.d, expr(Both))
         .select("o.id", "o.v", "d.v")
     ),
-    sql("DISTINCT below", s"SELECT o.id, o.t, d.v FROM (SELECT DISTINCT id, t FROM o) o JOIN d ON $Both"),
+    sql("DISTINCT below")(s"SELECT o.id, o.t, d.v FROM (SELECT DISTINCT id, t FROM o) o JOIN d ON $Both"),
     frame("dropDuplicates on both sides, left outer") { in =>
       val o =
         in.raw("o").withWatermark("t", "10 minutes").where("t IS NOT NULL").dropDuplicates("id", "t").as("o")
@@ -120,8 +117,7 @@ private[streamjoin] object ParityAggregations {
     frame("dropDuplicatesWithinWatermark above")(in =>
       pairs(in).dropDuplicatesWithinWatermark("id", "v").select("id", "v")
     ),
-    sql(
-      "DISTINCT above",
+    sql("DISTINCT above")(
       s"SELECT DISTINCT id, t, w FROM (SELECT o.id, o.t, d.v AS w FROM o JOIN d ON $Both)"
     ),
     frame("dropDuplicates above a left join")(in =>
@@ -132,14 +128,12 @@ private[streamjoin] object ParityAggregations {
 
   private val updates = Seq(
     frame("update mode: inner join")(in => in.o.join(in.d, expr(Both)).select("o.v", "d.v")),
-    sql(
-      "update mode: a view joined with itself",
+    sql("update mode: a view joined with itself")(
       "CREATE TEMP VIEW clicks AS SELECT id, t, v FROM o",
       "SELECT a.v, b.v AS w FROM clicks a JOIN clicks b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 10 MINUTES"
     ),
-    sql("update mode: left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both"),
-    sql(
-      "update mode: a table above",
+    sql("update mode: left semi")(s"SELECT * FROM o LEFT SEMI JOIN d ON $Both"),
+    sql("update mode: a table above")(
       s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id = o.id"
     ),
     frame("update mode: no time bound")(in => in.o.join(in.d, "id").select("o.v", "d.v"))

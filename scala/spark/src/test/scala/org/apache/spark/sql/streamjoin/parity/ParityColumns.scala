@@ -6,11 +6,10 @@ import ParityCase.{frame, sql}
 
 /** Keys and columns of every type, user-defined functions, ANSI mode, names. */
 private[streamjoin] object ParityColumns {
-  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
-  private val Both = s"o.id = d.id AND $Bound"
+  import ParityPairs.{Both, Bound}
 
   private def key(condition: String, columns: String = "o.id, d.id AS i, o.v, d.v AS w") =
-    sql(s"key: $condition", s"SELECT $columns FROM wide_o o JOIN wide_d d ON $condition AND $Bound")
+    sql(s"key: $condition")(s"SELECT $columns FROM wide_o o JOIN wide_d d ON $condition AND $Bound")
 
   private val keys = Seq(
     key(
@@ -36,8 +35,7 @@ private[streamjoin] object ParityColumns {
     key("o.id = d.id AND o.id IN ('a', 'c') AND d.id LIKE 'a%' AND o.arr[0] < d.arr[0] AND o.dec + d.dec > 5")
   ).map(_.set("spark.sql.shuffle.partitions" -> "3"))
 
-  private def kept(name: String, left: String, right: String = "d.v") = sql(
-    s"column: $name",
+  private def kept(name: String, left: String, right: String = "d.v") = sql(s"column: $name")(
     s"SELECT o.id, $left AS a, $right AS b FROM (SELECT id, t, v, $name AS x FROM wide_o) o JOIN wide_d d ON $Both"
   )
 
@@ -64,13 +62,11 @@ private[streamjoin] object ParityColumns {
     kept("NULL", "o.x"),
     kept("input_file_name()", "substring_index(o.x, '/', -1)", "spark_partition_id() >= 0"),
     kept("to_variant_object(s)", "CAST(o.x AS STRING)"),
-    sql(
-      "the difference of the event times",
+    sql("the difference of the event times")(
       s"SELECT d.t - o.t AS x, timediff(SECOND, o.t, d.t) AS y FROM o JOIN d ON $Both"
     ),
-    sql("structs of both sides", s"SELECT struct(o.*) AS x, struct(d.*) AS y FROM o JOIN d ON $Both"),
-    sql(
-      "expressions over padded nulls",
+    sql("structs of both sides")(s"SELECT struct(o.*) AS x, struct(d.*) AS y FROM o JOIN d ON $Both"),
+    sql("expressions over padded nulls")(
       s"SELECT o.id, d.v + 1 AS x, d.id IS NULL AS y FROM o LEFT JOIN d ON $Both WHERE o.t IS NOT NULL"
     ).whole
   )
@@ -120,20 +116,17 @@ private[streamjoin] object ParityColumns {
 
   private val cast = "TRY_CAST(o.id AS INT) IS NULL"
   private val names = Seq(
-    sql(
-      "ANSI off",
+    sql("ANSI off")(
       s"SELECT o.v, d.v AS w, o.v / (d.v - 1) AS x FROM o JOIN d ON $Both AND CAST(o.id AS INT) IS NULL"
     )
       .set("spark.sql.ansi.enabled" -> "false"),
-    sql("ANSI on", s"SELECT o.v, d.v AS w, try_divide(o.v, d.v - 1) AS x FROM o JOIN d ON $Both AND $cast")
+    sql("ANSI on")(s"SELECT o.v, d.v AS w, try_divide(o.v, d.v - 1) AS x FROM o JOIN d ON $Both AND $cast")
       .set("spark.sql.ansi.enabled" -> "true"),
-    sql(
-      "ANSI off, text compared with a number",
+    sql("ANSI off, text compared with a number")(
       s"SELECT o.v, d.v AS w FROM o JOIN d ON o.v = concat(d.v, '') AND $Bound"
     )
       .set("spark.sql.ansi.enabled" -> "false"),
-    sql(
-      "names in upper case",
+    sql("names in upper case")(
       "SELECT O.V, D.V AS W FROM o O JOIN d D ON O.ID = D.ID AND D.T BETWEEN O.T AND O.T + INTERVAL 5 MINUTES"
     ),
     frame("case-sensitive names") { in =>

@@ -4,64 +4,42 @@ import org.apache.spark.sql.Encoders
 import org.apache.spark.sql.functions.{col, count, expr, max, window}
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode}
 
-import ParityCase.{frame, sql}
+import ParityCase.{frame, sql, sqls}
 
-/** Other operators below, above and beside a join. */
+/** Other operators below, above and next to a join. */
 private[streamjoin] object ParityOperators {
-  import ParityPairs.{Both, padded, pairs}
+  import ParityPairs.{Both, leftOuter, padded, pairs}
 
-  private val tables = Seq(
-    sql(
-      "a table below",
-      s"SELECT o.name, d.v AS w FROM (SELECT o.*, name FROM o JOIN names n ON o.id = n.id) o JOIN d ON $Both"
-    ),
-    sql("a table above", s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id = o.id"),
-    sql(
-      "a table above, left outer",
-      s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both LEFT JOIN names n ON n.id = o.id"
-    ),
-    sql("a table first", s"SELECT n.name, o.v, d.v AS w FROM names n JOIN o ON n.id = o.id JOIN d ON $Both"),
-    sql(
-      "tables on both sides",
-      s"SELECT o.name, d.name AS other FROM (SELECT o.*, name FROM names n JOIN o USING (id)) o JOIN (SELECT d.*, name FROM d LEFT JOIN names n USING (id)) d ON $Both"
-    ),
-    sql(
-      "a table above a left join",
-      s"SELECT p.id, p.w, name FROM (SELECT o.id, d.v AS w FROM o LEFT JOIN d ON $Both WHERE o.t IS NOT NULL) p LEFT JOIN names n ON p.id = n.id"
-    ).whole,
-    sql("a table, cross joined", s"SELECT name, d.v AS w FROM o JOIN d ON $Both CROSS JOIN names"),
-    sql(
-      "a table, joined by an inequality",
-      s"SELECT name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id < o.id"
-    ),
-    sql(
-      "IN a table, below",
-      s"SELECT o.id, d.v AS w FROM (SELECT * FROM o WHERE id IN (SELECT id FROM names)) o JOIN d ON $Both"
-    ),
-    sql(
-      "IN a table, above",
-      s"SELECT o.id, d.v AS w FROM o JOIN d ON $Both WHERE o.id IN (SELECT id FROM names)"
-    ),
-    sql(
-      "NOT IN a table",
-      s"SELECT o.id, d.v AS w FROM o JOIN d ON $Both WHERE o.id NOT IN (SELECT id FROM names)"
-    ),
-    sql(
-      "NOT EXISTS in a table, below",
-      s"SELECT o.id, d.v AS w FROM (SELECT * FROM o WHERE NOT EXISTS (SELECT 1 FROM names n WHERE n.id = o.id)) o JOIN d ON $Both"
-    ),
-    sql(
-      "a scalar subquery in the condition",
-      s"SELECT o.id, d.v AS w FROM o JOIN d ON $Both WHERE d.v < (SELECT count(*) FROM names)"
-    ),
-    sql(
-      "a correlated scalar subquery",
-      s"SELECT o.id, (SELECT max(name) FROM names n WHERE n.id = o.id) AS name, d.v AS w FROM o JOIN d ON $Both"
-    ),
-    sql(
-      "VALUES as a table",
+  private val tables = sqls(
+    "a table below" ->
+      s"SELECT o.name, d.v AS w FROM (SELECT o.*, name FROM o JOIN names n ON o.id = n.id) o JOIN d ON $Both",
+    "a table above" -> s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id = o.id",
+    "a table above, left outer" ->
+      s"SELECT o.id, name, d.v AS w FROM o JOIN d ON $Both LEFT JOIN names n ON n.id = o.id",
+    "a table first" -> s"SELECT n.name, o.v, d.v AS w FROM names n JOIN o ON n.id = o.id JOIN d ON $Both",
+    "tables on both sides" ->
+      s"SELECT o.name, d.name AS other FROM (SELECT o.*, name FROM names n JOIN o USING (id)) o JOIN (SELECT d.*, name FROM d LEFT JOIN names n USING (id)) d ON $Both",
+    "a table, cross joined" -> s"SELECT name, d.v AS w FROM o JOIN d ON $Both CROSS JOIN names",
+    "a table, joined by an inequality" ->
+      s"SELECT name, d.v AS w FROM o JOIN d ON $Both JOIN names n ON n.id < o.id",
+    "IN a table, below" ->
+      s"SELECT o.id, d.v AS w FROM (SELECT * FROM o WHERE id IN (SELECT id FROM names)) o JOIN d ON $Both",
+    "IN a table, above" ->
+      s"SELECT o.id, d.v AS w FROM o JOIN d ON $Both WHERE o.id IN (SELECT id FROM names)",
+    "NOT IN a table" ->
+      s"SELECT o.id, d.v AS w FROM o JOIN d ON $Both WHERE o.id NOT IN (SELECT id FROM names)",
+    "NOT EXISTS in a table, below" ->
+      s"SELECT o.id, d.v AS w FROM (SELECT * FROM o WHERE NOT EXISTS (SELECT 1 FROM names n WHERE n.id = o.id)) o JOIN d ON $Both",
+    "a scalar subquery in the condition" ->
+      s"SELECT o.id, d.v AS w FROM o JOIN d ON $Both WHERE d.v < (SELECT count(*) FROM names)",
+    "a correlated scalar subquery" ->
+      s"SELECT o.id, (SELECT max(name) FROM names n WHERE n.id = o.id) AS name, d.v AS w FROM o JOIN d ON $Both",
+    "VALUES as a table" ->
       s"SELECT o.id, x.n, d.v AS w FROM o JOIN d ON $Both JOIN (VALUES ('a', 1), ('b', 2)) AS x(id, n) ON x.id = o.id"
-    )
+  ) ++ Seq(
+    sql("a table above a left join")(
+      s"SELECT p.id, p.w, name FROM (SELECT o.id, d.v AS w FROM o LEFT JOIN d ON $Both WHERE o.t IS NOT NULL) p LEFT JOIN names n ON p.id = n.id"
+    ).whole
   )
 
   private val unions = Seq(
@@ -71,14 +49,7 @@ private[streamjoin] object ParityOperators {
     frame("a union below, of streams with watermarks") { in =>
       in.marked("o").union(in.marked("e")).as("o").join(in.d, expr(Both))
     },
-    frame("a union below, left outer") { in =>
-      in.o
-        .union(in.e)
-        .where("t IS NOT NULL")
-        .as("o")
-        .join(in.d, expr(Both), "left_outer")
-        .select("o.id", "o.v", "d.v")
-    }.whole,
+    frame("a union below, left outer")(in => leftOuter(in.o.union(in.e).as("o"), in.d)).whole,
     frame("a union above")(in => pairs(in).select("id", "w").union(in.raw("e").select("id", "v"))),
     frame("a union of two joins")(in =>
       pairs(in)
@@ -97,8 +68,7 @@ private[streamjoin] object ParityOperators {
       val o = in.raw("o").withWatermark("t", "10 minutes")
       o.union(o.where("v > 2")).as("o").join(in.d, expr(Both)).select("o.v", "d.v")
     },
-    sql(
-      "UNION ALL in SQL",
+    sql("UNION ALL in SQL")(
       s"SELECT x.id, d.v AS w FROM (SELECT id, t FROM o UNION ALL SELECT id, t FROM e) x JOIN d ON x.id = d.id AND d.t BETWEEN x.t AND x.t + INTERVAL 10 MINUTES"
     )
   )
@@ -170,12 +140,10 @@ private[streamjoin] object ParityOperators {
     frame("explode above")(in =>
       in.wide("o").join(in.d, expr(Both)).selectExpr("o.id", "explode(o.arr) AS x", "d.v")
     ),
-    sql(
-      "LATERAL VIEW below and above",
+    sql("LATERAL VIEW below and above")(
       s"SELECT o.id, x, d.v AS w FROM wide_o o JOIN d ON $Both LATERAL VIEW posexplode(array(o.v, d.v)) p AS n, x WHERE n = 1"
     ),
-    sql(
-      "a lateral join per row",
+    sql("a lateral join per row")(
       s"SELECT o.id, x.s FROM o JOIN d ON $Both, LATERAL (SELECT o.v + d.v AS s) x"
     ),
     frame("repartition below")(in =>

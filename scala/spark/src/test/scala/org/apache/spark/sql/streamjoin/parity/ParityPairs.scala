@@ -17,4 +17,8 @@ private[streamjoin] object ParityPairs {
       .join(in.d, expr(Both), "left_outer")
       .selectExpr("o.id", "o.t", "o.v", "d.v AS w")
       .as("p")
+
+  /** Rows of `o` with a time, and their matches in `d`. */
+  def leftOuter(o: DataFrame, d: DataFrame, on: String = Both): DataFrame =
+    o.where("t IS NOT NULL").join(d, expr(on), "left_outer").select("o.id", "o.v", "d.v")
 }

@@ -9,12 +9,11 @@ import org.apache.spark.sql.functions.{col, expr, window}
 import org.apache.spark.sql.streaming.{DataStreamWriter, StreamingQuery, Trigger}
 import org.apache.spark.sql.{DataFrame, ForeachWriter, Row}
 
-import ParityCase.{Run, Sink, Write, frame, sql}
+import ParityCase.{Run, Sink, Write, frame, sql, sqls}
 
 /** Sinks, triggers, Spark settings, state stores, restarts. */
 private[streamjoin] object ParityRuns {
-  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
-  private val Both = s"o.id = d.id AND $Bound"
+  import ParityPairs.Both
 
   private def inner(name: String) =
     frame(name)(in => in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.v", "d.v AS w"))
@@ -160,7 +159,7 @@ private[streamjoin] object ParityRuns {
         .map("org.apache.spark.sql.catalyst.optimizer." + _)
         .mkString(",")
     ),
-    sql("legacy intervals", s"SELECT o.id, o.v, d.v AS w FROM o JOIN d ON $Both")
+    sql("legacy intervals")(s"SELECT o.id, o.v, d.v AS w FROM o JOIN d ON $Both")
       .set("spark.sql.legacy.interval.enabled" -> "true"),
     left("enabled=false").set("spark.streamjoin.enabled" -> "false").sparks,
     inner("enabled=false, in update mode").set("spark.streamjoin.enabled" -> "false").sparks.update
@@ -170,14 +169,27 @@ private[streamjoin] object ParityRuns {
     query(in, in.o.join(in.d, expr(Both)).selectExpr("o.id", "o.t", "o.v", "d.v AS w"))
   }.restarted()()
 
-  private val restarts = Seq(
+  private val restarts = sqls(
+    "stopped in the middle, left semi" -> s"SELECT * FROM o LEFT SEMI JOIN d ON $Both",
+    "now() in the condition, stopped in the middle" ->
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND greatest(o.t, d.t) < now()",
+    "now() in WHERE, stopped in the middle" ->
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE o.t < now() AND greatest(o.t, d.t) < current_timestamp()",
+    "current_date() in an equality, stopped in the middle" ->
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE datediff(current_date(), o.t) = datediff(current_date(), d.t)",
+    "now() in an equality, stopped in the middle" ->
+      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND datediff(now(), o.t) = datediff(now(), d.t)",
+    "current_date() below, stopped in the middle" ->
+      s"SELECT o.v, d.v AS w FROM (SELECT *, current_date() AS today FROM o) o JOIN d ON $Both AND o.today > DATE'2020-01-01'",
+    "bounds on seconds, stopped in the middle" ->
+      "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) - 300 AND CAST(o.t AS BIGINT) + 1200"
+  ).map(_.restarted()()) ++ Seq(
     inner("stopped in the middle").restarted()(),
     frame("stopped in the middle, full outer") { in =>
       val (o, d) =
         (in.o.where("id IS NOT NULL AND t IS NOT NULL"), in.d.where("id IS NOT NULL AND t IS NOT NULL"))
       o.join(d, expr(Both), "full_outer").selectExpr("o.id", "o.v", "d.id AS i", "d.v AS w")
     }.whole.restarted()(),
-    sql("stopped in the middle, left semi", s"SELECT * FROM o LEFT SEMI JOIN d ON $Both").restarted()(),
     inner("stopped twice").copy(runs = Seq(Run(1), Run(2), Run())),
     inner("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
     left("a sink that fails").copy(write = failing, runs = Seq(Run(fails = true), Run())),
@@ -227,39 +239,13 @@ private[streamjoin] object ParityRuns {
     changed("a table above, added later") { (in, pairs) =>
       if (in.run == 0) pairs.selectExpr("*", "'' AS name") else pairs.join(in.names, "id")
     },
-    sql(
-      "a view joined with itself, stopped in the middle",
+    sql("a view joined with itself, stopped in the middle")(
       "CREATE TEMP VIEW clicks AS SELECT id, t, v FROM o",
       "SELECT a.v, b.v AS w FROM clicks a JOIN clicks b ON a.id = b.id AND b.t > a.t AND b.t <= a.t + INTERVAL 10 MINUTES"
     ).restarted()(),
-    sql(
-      "now() in the condition, stopped in the middle",
-      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND greatest(o.t, d.t) < now()"
-    ).restarted()(),
-    sql(
-      "now() in WHERE, stopped in the middle",
-      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE o.t < now() AND greatest(o.t, d.t) < current_timestamp()"
-    ).restarted()(),
-    sql(
-      "current_date() in an equality, stopped in the middle",
-      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both WHERE datediff(current_date(), o.t) = datediff(current_date(), d.t)"
-    ).restarted()(),
-    sql(
-      "now() in an equality, stopped in the middle",
-      s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND datediff(now(), o.t) = datediff(now(), d.t)"
-    ).restarted()(),
-    sql(
-      "current_date() below, stopped in the middle",
-      s"SELECT o.v, d.v AS w FROM (SELECT *, current_date() AS today FROM o) o JOIN d ON $Both AND o.today > DATE'2020-01-01'"
-    ).restarted()(),
-    sql(
-      "now() in a left join, stopped in the middle",
+    sql("now() in a left join, stopped in the middle")(
       s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND greatest(o.t, d.t) < now() WHERE o.t IS NOT NULL"
     ).whole.restarted()(),
-    sql(
-      "bounds on seconds, stopped in the middle",
-      "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id AND CAST(d.t AS BIGINT) BETWEEN CAST(o.t AS BIGINT) - 300 AND CAST(o.t AS BIGINT) + 1200"
-    ).restarted()(),
     frame("counts above, stopped in the middle") { in =>
       in.o.join(in.d, expr(Both)).selectExpr("o.t", "d.v").groupBy(window(col("t"), "10 minutes")).count()
     }.whole.restarted()(),
@@ -268,7 +254,7 @@ private[streamjoin] object ParityRuns {
     )
       .copy(write = new Files("parquet"), byBatch = false)
       .restarted()(),
-    sql("rejected, stopped in the middle", "SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id")
+    sql("rejected, stopped in the middle")("SELECT o.v, d.v AS w FROM o JOIN d ON o.id = d.id")
       .rejected("STREAMJOIN_UNBOUNDED")
       .restarted()(),
     inner("in update mode, stopped in the middle").update.restarted()()
@@ -284,14 +270,12 @@ private[streamjoin] object ParityRuns {
       "greatest(o.t, d.t) BETWEEN '2024-06-01 06:00:00' AND '2024-06-01 10:20:00'",
       "greatest(o.t, d.t) > TIMESTAMP '2024-06-01 04:00:00' AND greatest(o.t, d.t) < TIMESTAMP '2024-06-01 10:20:00Z'"
     ).map { condition =>
-      sql(
-        s"another time zone after the restart, $condition",
+      sql(s"another time zone after the restart, $condition")(
         s"SELECT o.v, d.v AS w FROM o JOIN d ON $Both AND $condition"
       )
         .restarted(zone -> "UTC")(zone -> "America/New_York")
         .copy(mayBeEmpty = true)
-    } :+ sql(
-      "another time zone after the restart, left outer",
+    } :+ sql("another time zone after the restart, left outer")(
       s"SELECT o.v, d.v AS w FROM o LEFT JOIN d ON $Both AND o.t > TIMESTAMP '2024-06-01 06:10:00' WHERE o.t IS NOT NULL"
     ).whole.restarted(zone -> "Europe/Berlin")(zone -> "America/New_York")
   }

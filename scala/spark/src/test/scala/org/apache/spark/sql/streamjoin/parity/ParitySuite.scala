@@ -11,8 +11,8 @@ import streamjoin.StreamJoin
  *
  * Spark has one watermark per query, these joins have one per column. So no input row is later than
  * the delay of its own column: the extension would drop it, while Spark keeps it as long as another
- * stream is slow. Unmatched rows may come out in another batch, so they are compared over the whole
- * run, whose last files are past all bounds.
+ * stream is slow. Unmatched rows may be emitted in another batch, so they are compared over the
+ * whole run, whose last files are past all bounds.
  *
  * Where Spark's own join differs from SQL, the extension follows SQL, and no query here tests it:
  *   - Spark joins null keys with each other unless the optimizer has put a filter on them (full

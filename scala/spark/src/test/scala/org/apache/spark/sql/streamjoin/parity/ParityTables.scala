@@ -2,8 +2,7 @@ package org.apache.spark.sql.streamjoin.parity
 
 /** Joins of static tables stay Spark's, whatever the extension's settings say. */
 private[streamjoin] object ParityTables {
-  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
-  private val Both = s"o.id = d.id AND $Bound"
+  import ParityPairs.{Both, Bound}
   private val types = Seq("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
 
   val queries: Seq[String] =

@@ -32,13 +32,13 @@ final private[streamjoin] case class ParityCase(
     runs: Seq[ParityCase.Run] = Seq(ParityCase.Run())
 ) {
 
-  /** Compares the rows of the whole run, whatever batch they come out in. */
+  /** Compares the rows of the whole run, whatever batch emits them. */
   def whole: ParityCase = copy(byBatch = false)
   def update: ParityCase = copy(mode = "update")
   def rejected(condition: String): ParityCase = copy(joins = ParityCase.Rejected(condition))
   def sparks: ParityCase = copy(joins = ParityCase.Sparks)
 
-  /** Rejected by name; with `unbounded=spark`, some of its joins are ours. */
+  /** Rejected with an error; with `unbounded=spark`, some of its joins are ours. */
   def beside(condition: String): ParityCase = copy(joins = ParityCase.Rejected(condition, someAreOurs = true))
 
   /** Ours, or rejected by one of our error classes. */
@@ -125,7 +125,12 @@ private[streamjoin] object ParityCase {
     case other => other.toString
   }
 
-  def sql(name: String, statements: String*): ParityCase = ParityCase(name, _.sql(statements: _*))
+  def sql(name: String)(statements: String*): ParityCase = ParityCase(name, _.sql(statements: _*))
+
+  /** One case for each name and its statement. */
+  def sqls(cases: (String, String)*): Seq[ParityCase] =
+    cases.map { case (name, statement) => sql(name)(statement) }
+
   def frame(name: String)(query: ParityInputs => DataFrame): ParityCase = ParityCase(name, query)
 }
 

@@ -5,22 +5,19 @@ import org.apache.spark.sql.functions.{col, expr, window}
 
 import ParityCase.{frame, sql}
 
-/** Time bounds, watermarks, filters beside them, `now()` and clock changes. */
+/** Time bounds, watermarks, filters next to them, `now()` and clock changes. */
 private[streamjoin] object ParityTimes {
-  private val Bound = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
-  private val Both = s"o.id = d.id AND $Bound"
+  import ParityPairs.{Both, Bound, leftOuter}
 
   private def bound(condition: String) =
-    sql(
-      s"bound: $condition",
+    sql(s"bound: $condition")(
       s"SELECT o.v, d.v AS w, o.t AS a, d.t AS b FROM o JOIN d ON o.id = d.id AND $condition"
     )
 
   private def filter(condition: String) =
-    sql(s"WHERE: $condition", s"SELECT o.v, d.v AS w, o.t AS a FROM o JOIN d ON $Both WHERE $condition")
+    sql(s"WHERE: $condition")(s"SELECT o.v, d.v AS w, o.t AS a FROM o JOIN d ON $Both WHERE $condition")
 
-  private def padded(condition: String) = sql(
-    s"bound of a left join: $condition",
+  private def padded(condition: String) = sql(s"bound of a left join: $condition")(
     s"SELECT o.id, o.v, d.v AS w FROM o LEFT JOIN d ON o.id = d.id AND $condition WHERE o.t IS NOT NULL"
   ).whole
 
@@ -86,16 +83,13 @@ private[streamjoin] object ParityTimes {
     filter("o.t < current_date() AND d.t < localtimestamp()"),
     filter("greatest(o.t, d.t) < now()"),
     padded(s"$Bound AND greatest(o.t, d.t) < now()"),
-    sql(
-      "current_date() in select",
+    sql("current_date() in select")(
       s"SELECT o.v, d.v AS w, current_date() > o.t AS past, year(now()) > 2024 AS late FROM o JOIN d ON $Both"
     ),
-    sql(
-      "now() below",
+    sql("now() below")(
       s"SELECT o.v, d.v AS w FROM (SELECT *, now() > t AS past FROM o WHERE t < now()) o JOIN d ON $Both AND o.past"
     ),
-    sql(
-      "now() in the only equality",
+    sql("now() in the only equality")(
       s"SELECT o.v, d.v AS w FROM o JOIN d ON datediff(now(), o.t) + o.v = datediff(now(), d.t) + d.v AND $Bound"
     ).either
   )
@@ -122,12 +116,11 @@ private[streamjoin] object ParityTimes {
       )
       o.join(d, expr("o.id = d.id AND o.w = d.w")).select("o.id", "o.w", "o.v", "d.v")
     },
-    frame("window starts compared beside bounds") { in =>
+    frame("window starts compared next to bounds") { in =>
       val o = in.o.selectExpr("*", "window(t, '10 minutes').start AS s").as("o")
       o.join(in.d.selectExpr("*", "window(t, '10 minutes').start AS s").as("d"), expr(s"$Both AND o.s = d.s"))
     },
-    sql(
-      "a window in the condition",
+    sql("a window in the condition")(
       s"SELECT o.v, d.v AS w FROM (SELECT *, window(t, '10 minutes') AS w FROM o) o JOIN (SELECT *, window(t, '10 minutes') AS w FROM d) d ON o.id = d.id AND o.w = d.w AND o.v < d.v"
     ),
     frame("a window of a pair's time above")(in =>
@@ -135,16 +128,18 @@ private[streamjoin] object ParityTimes {
     )
   )
 
+  private def computed(name: String, time: String) = frame(name) { in =>
+    val o = in.raw("o", ParityInputs.AllColumns).selectExpr("id", s"$time AS t", "v")
+    o.withWatermark("t", "10 minutes").as("o").join(in.d, expr(Both))
+  }
+
   private val watermarks = Seq(
     frame("different delays")(in =>
       in.marked("o", "1 hour").join(in.marked("d", "15 minutes"), expr(Both)).select("o.v", "d.v")
     ),
-    frame("different delays, left outer") { in =>
-      in.marked("o", "1 hour")
-        .where("t IS NOT NULL")
-        .join(in.marked("d", "15 minutes"), expr(Both), "left_outer")
-        .select("o.id", "o.v", "d.v")
-    }.whole,
+    frame("different delays, left outer")(in =>
+      leftOuter(in.marked("o", "1 hour"), in.marked("d", "15 minutes"))
+    ).whole,
     frame("a watermark on a shifted time") { in =>
       val o = in
         .raw("o")
@@ -153,26 +148,12 @@ private[streamjoin] object ParityTimes {
         .as("o")
       o.join(in.d, expr("o.id = d.id AND d.t BETWEEN o.late AND o.late + INTERVAL 10 MINUTES"))
     },
-    frame("a watermark on a time parsed from text") { in =>
-      val o = in
-        .raw("o", ParityInputs.AllColumns)
-        .selectExpr("id", "to_timestamp(text) AS t", "v")
-        .withWatermark("t", "10 minutes")
-        .as("o")
-      o.join(in.d, expr(Both))
-    },
-    frame("a watermark on a time made from seconds") { in =>
-      val o = in
-        .raw("o", ParityInputs.AllColumns)
-        .selectExpr("id", "timestamp_seconds(long) AS t", "v")
-        .withWatermark("t", "10 minutes")
-        .as("o")
-      o.join(in.d, expr(Both))
-    },
+    computed("a watermark on a time parsed from text", "to_timestamp(text)"),
+    computed("a watermark on a time made from seconds", "timestamp_seconds(long)"),
     frame("a watermark on a truncated time") { in =>
       val o =
         in.raw("o").withColumn("t", expr("date_trunc('MINUTE', t)")).withWatermark("t", "10 minutes").as("o")
-      o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
+      leftOuter(o, in.d)
     }.whole,
     frame("a time column renamed after withWatermark")(in =>
       in.o
@@ -181,23 +162,15 @@ private[streamjoin] object ParityTimes {
         .join(in.d, expr("o.id = d.id AND d.t BETWEEN o.x AND o.x + INTERVAL 10 MINUTES"))
     ),
     frame("an input that ends early")(in => in.o.join(in.marked("short").as("d"), expr(Both))),
-    frame("an input that ends early, left outer") { in =>
-      in.o
-        .where("id IS NOT NULL AND t IS NOT NULL")
-        .join(in.marked("short").as("d"), expr(Both), "left_outer")
-        .select("o.id", "o.v", "d.v")
-    }.whole,
-    frame("an input without event times at first, left outer") { in =>
-      in.o
-        .where("t IS NOT NULL")
-        .join(in.marked("belated").as("d"), expr(Both), "left_outer")
-        .select("o.id", "o.v", "d.v")
-    }.whole,
+    frame("an input that ends early, left outer")(in =>
+      leftOuter(in.o.where("id IS NOT NULL"), in.marked("short").as("d"))
+    ).whole,
+    frame("an input without event times at first, left outer")(in =>
+      leftOuter(in.o, in.marked("belated").as("d"))
+    ).whole,
     frame("multipleWatermarkPolicy=max")(in => in.o.join(in.d, expr(Both)))
       .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max"),
-    frame("multipleWatermarkPolicy=max, left outer")(in =>
-      in.o.where("t IS NOT NULL").join(in.d, expr(Both), "left_outer").select("o.id", "o.v", "d.v")
-    )
+    frame("multipleWatermarkPolicy=max, left outer")(in => leftOuter(in.o, in.d))
       .set("spark.sql.streaming.multipleWatermarkPolicy" -> "max")
       .whole
   )
@@ -205,6 +178,9 @@ private[streamjoin] object ParityTimes {
   private val Later =
     "o.id = d.id AND d.t BETWEEN o.t + INTERVAL 5 DAYS - INTERVAL 5 MINUTES AND o.t + INTERVAL 5 DAYS + INTERVAL 20 MINUTES"
   private val typed = "id STRING, t TIMESTAMP, v INT, type STRING"
+
+  private def half(in: ParityInputs, kind: String, name: String) =
+    in.marked("mixed", columns = typed).where(s"type = '$kind'").as(name)
 
   private val filters = Seq(
     frame("a filter before withWatermark")(in =>
@@ -217,29 +193,21 @@ private[streamjoin] object ParityTimes {
     frame("a corrupt row that a filter removes after withWatermark")(in =>
       in.marked("corrupt").where("v >= 0").as("o").join(in.d, expr(Both))
     ),
-    frame("a corrupt row, left outer") { in =>
-      in.marked("corrupt")
-        .where("v >= 0 AND t IS NOT NULL")
-        .as("o")
-        .join(in.d, expr(Both), "left_outer")
-        .select("o.id", "o.v", "d.v")
-    }.whole,
+    frame("a corrupt row, left outer")(in =>
+      leftOuter(in.marked("corrupt").where("v >= 0").as("o"), in.d)
+    ).whole,
     frame("a corrupt row that the condition removes")(in =>
       in.marked("corrupt").as("o").join(in.d, expr(s"$Both AND o.v >= 0"))
     ),
     frame("a corrupt row that WHERE removes")(in =>
       in.marked("corrupt").as("o").join(in.d, expr(Both)).where("o.v >= 0 AND d.v < 9")
     ),
-    frame("a mixed topic, each half with a watermark") { in =>
-      def half(kind: String, name: String) =
-        in.marked("mixed", columns = typed).where(s"type = '$kind'").as(name)
-      half("order", "o").join(half("delivery", "d"), expr(Later))
-    },
-    frame("a mixed topic, left outer") { in =>
-      def half(kind: String, name: String) =
-        in.marked("mixed", columns = typed).where(s"type = '$kind' AND t IS NOT NULL").as(name)
-      half("order", "o").join(half("delivery", "d"), expr(Later), "left_outer").select("o.id", "o.v", "d.v")
-    }.whole,
+    frame("a mixed topic, each half with a watermark")(in =>
+      half(in, "order", "o").join(half(in, "delivery", "d"), expr(Later))
+    ),
+    frame("a mixed topic, left outer")(in =>
+      leftOuter(half(in, "order", "o"), half(in, "delivery", "d").where("t IS NOT NULL"), Later)
+    ).whole,
     frame("a mixed topic, split by the condition") { in =>
       val o = in.marked("mixed", columns = typed).as("o")
       o.join(
@@ -264,13 +232,9 @@ private[streamjoin] object ParityTimes {
       frame(s"a day in $zone across the clock change")(in =>
         in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Day)).select("o.t", "d.t", "d.v")
       ),
-      frame(s"a day in $zone across the clock change, left outer") { in =>
-        in.marked("autumn")
-          .as("o")
-          .where("t IS NOT NULL")
-          .join(in.marked("autumn2").as("d"), expr(Day), "left_outer")
-          .select("o.id", "o.v", "d.v")
-      }.whole
+      frame(s"a day in $zone across the clock change, left outer")(in =>
+        leftOuter(in.marked("autumn").as("o"), in.marked("autumn2").as("d"), Day)
+      ).whole
     ).map(_.set("spark.sql.session.timeZone" -> zone))
   } :+ frame("minutes within the hour that comes twice")(in =>
     in.marked("autumn").as("o").join(in.marked("autumn2").as("d"), expr(Both)).select("o.t", "d.t", "d.v")
