@@ -63,355 +63,220 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
 
   private val duration = "STREAMJOIN_CLAUSE_DURATION"
 
-  private case class Case(query: String, condition: String, at: String, words: String*)
+  private case class Case(query: String, condition: String, at: String, words: Seq[String])
 
-  private def within(clause: String, at: String, words: String*) =
-    Case(s"SELECT o.v FROM o JOIN d $clause ON o.id = d.id", duration, at, words :+ "WITHIN 5s": _*)
+  /** The errors that have one condition. */
+  private def cause(condition: String)(queries: (String => Case)*): Seq[Case] = queries.map(_(condition))
 
-  private def over(inside: String, words: String*) =
-    Case(
-      s"SELECT o.v FROM o JOIN d OVER ($inside) AS x ON o.id = x.id",
-      duration,
-      s"OVER ($inside)",
-      words :+ "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING)": _*
-    )
+  /** A query that is rejected; the arrows point at what is between the two carets. */
+  private def query(text: String, words: String*)(condition: String): Case =
+    Case(text.replace("^", ""), condition, text.split('^')(1), words)
+
+  private def within(clause: String, words: String*)(condition: String): Case =
+    query(s"SELECT o.v FROM o JOIN d ^$clause^ ON o.id = d.id", words :+ "WITHIN 5s": _*)(condition)
+
+  private def over(inside: String, words: String*)(condition: String): Case = {
+    val example = "OVER (RANGE INTERVAL '10' MINUTE FOLLOWING)"
+    query(s"SELECT o.v FROM o JOIN d ^OVER ($inside)^ AS x ON o.id = x.id", words :+ example: _*)(condition)
+  }
 
   private val cases = Seq(
-    within("WITHIN 5 parsecs", "WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
-    within("WITHIN 5parsecs", "WITHIN 5parsecs", "parsecs is no unit"),
-    within("WITHIN '5 parsecs'", "WITHIN '5 parsecs'", "parsecs is no unit"),
-    within("WITHIN INTERVAL 5 PARSECS", "WITHIN INTERVAL 5 PARSECS", "PARSECS is no unit"),
-    within("WITHIN 5", "WITHIN 5", "no unit"),
-    within("WITHIN 1 MONTH", "WITHIN 1 MONTH", "months and years varies"),
-    within("WITHIN INTERVAL '1' YEAR", "WITHIN INTERVAL '1' YEAR", "months and years varies"),
-    within("WITHIN INTERVAL 1 MONTH 1 DAY", "WITHIN INTERVAL 1 MONTH 1 DAY", "varies"),
-    within("WITHIN INTERVAL 'x' SECOND", "WITHIN INTERVAL 'x' SECOND", "cannot read it"),
-    within("WITHIN -5s", "WITHIN -5s", "negative"),
-    within("WITHIN INTERVAL -5 SECONDS", "WITHIN INTERVAL -5 SECONDS", "negative"),
-    within("WITHIN BETWEEN 5s AND 1s", "WITHIN BETWEEN 5s AND 1s", "lower limit"),
-    within("WITHIN BETWEEN 5s AND 1 MONTH", "WITHIN BETWEEN 5s AND 1 MONTH", "varies"),
-    over("ROWS 10 PRECEDING", "counted"),
-    over("RANGE INTERVAL '0' MINUTE FOLLOWING", "no length"),
-    over("RANGE INTERVAL '-10' MINUTE FOLLOWING", "no length"),
-    over("RANGE INTERVAL '1' MONTH FOLLOWING", "varies"),
-    over("RANGE UNBOUNDED PRECEDING", "one duration"),
-    over("RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW", "one duration"),
-    over("RANGE INTERVAL '10' MINUTE", "one duration"),
-    over("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "counted"),
-    over("RANGE 10 parsecs FOLLOWING", "parsecs is no unit", "ms, s, m, h or d"),
-    over("RANGE 10 FOLLOWING", "no unit"),
-    over("RANGE 0s PRECEDING", "no length"),
-    over("RANGE 1 YEAR PRECEDING", "varies"),
-    Case(
-      "SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id WITHIN 6s",
-      "STREAMJOIN_CLAUSE.TWICE",
-      "WITHIN 6s",
-      "two WITHIN"
+    cause(duration)(
+      within("WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
+      within("WITHIN 5parsecs", "parsecs is no unit"),
+      within("WITHIN '5 parsecs'", "parsecs is no unit"),
+      within("WITHIN INTERVAL 5 PARSECS", "PARSECS is no unit"),
+      within("WITHIN 5", "no unit"),
+      within("WITHIN 1 MONTH", "months and years varies"),
+      within("WITHIN INTERVAL '1' YEAR", "months and years varies"),
+      within("WITHIN INTERVAL 1 MONTH 1 DAY", "varies"),
+      within("WITHIN INTERVAL 'x' SECOND", "cannot read it"),
+      within("WITHIN -5s", "negative"),
+      within("WITHIN INTERVAL -5 SECONDS", "negative"),
+      within("WITHIN BETWEEN 5s AND 1s", "lower limit"),
+      within("WITHIN BETWEEN 5s AND 1 MONTH", "varies"),
+      over("ROWS 10 PRECEDING", "counted"),
+      over("RANGE INTERVAL '0' MINUTE FOLLOWING", "no length"),
+      over("RANGE INTERVAL '-10' MINUTE FOLLOWING", "no length"),
+      over("RANGE INTERVAL '1' MONTH FOLLOWING", "varies"),
+      over("RANGE UNBOUNDED PRECEDING", "one duration"),
+      over("RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW", "one duration"),
+      over("RANGE INTERVAL '10' MINUTE", "one duration"),
+      over("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "counted"),
+      over("RANGE 10 parsecs FOLLOWING", "parsecs is no unit", "ms, s, m, h or d"),
+      over("RANGE 10 FOLLOWING", "no unit"),
+      over("RANGE 0s PRECEDING", "no length"),
+      over("RANGE 1 YEAR PRECEDING", "varies")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d WITHIN 5s WITHIN 5s USING (id)",
-      "STREAMJOIN_CLAUSE.TWICE",
-      "WITHIN 5s",
-      "two WITHIN"
+    cause("STREAMJOIN_CLAUSE.TWICE")(
+      query("SELECT 1 FROM o JOIN d WITHIN 5s ON o.id = d.id ^WITHIN 6s^", "two WITHIN"),
+      query("SELECT 1 FROM o JOIN d WITHIN 5s ^WITHIN 5s^ USING (id)", "two WITHIN"),
+      query(
+        "SELECT 1 FROM o JOIN d OVER (RANGE 5s FOLLOWING) ^OVER (RANGE 6s FOLLOWING)^ USING (id)",
+        "two OVER"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d OVER (RANGE 5s FOLLOWING) OVER (RANGE 6s FOLLOWING) USING (id)",
-      "STREAMJOIN_CLAUSE.TWICE",
-      "OVER (RANGE 6s FOLLOWING)",
-      "two OVER"
+    cause("STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT")(
+      query("SELECT 1 FROM o ^WITHIN 5s^ JOIN d ON o.id = d.id", "left input"),
+      query("SELECT 1 FROM o ^FOR SYSTEM_TIME AS OF d.t^ JOIN d ON o.id = d.id", "left input")
     ),
-    Case(
-      "SELECT 1 FROM o WITHIN 5s JOIN d ON o.id = d.id",
-      "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT",
-      "WITHIN 5s",
-      "left input"
+    cause("STREAMJOIN_CLAUSE.NO_JOIN")(
+      query("SELECT 1 FROM o ^WITHIN 5s^", "at an input of a join"),
+      query("SELECT 1 FROM o ^OVER (RANGE 5s PRECEDING)^ AS x", "of a join"),
+      query("SELECT 1 FROM o, LATERAL (SELECT o.id) ^WITHIN 5s^", "of a join")
     ),
-    Case("SELECT 1 FROM o WITHIN 5s", "STREAMJOIN_CLAUSE.NO_JOIN", "WITHIN 5s", "at an input of a join"),
-    Case(
-      "SELECT 1 FROM o OVER (RANGE 5s PRECEDING) AS x",
-      "STREAMJOIN_CLAUSE.NO_JOIN",
-      "OVER (RANGE 5s PRECEDING)",
-      "of a join"
+    cause("STREAMJOIN_NOT_A_STREAM.BOUND")(
+      query("SELECT 1 FROM batch b JOIN batch c ^WITHIN 5s^ ON b.id = c.id", "left input is a batch"),
+      query("SELECT 1 FROM o JOIN batch c ^WITHIN 5s^ ON o.id = c.id", "right input is a batch"),
+      query(
+        "SELECT 1 FROM o JOIN batch ^OVER (RANGE 5s FOLLOWING)^ c ON o.id = c.id",
+        "OVER takes two streams"
+      ),
+      query(
+        "SELECT 1 FROM batch ^OVER (RANGE 5s PRECEDING)^ JOIN d ON batch.id = d.id",
+        "left input is a batch"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o, LATERAL (SELECT o.id) WITHIN 5s",
-      "STREAMJOIN_CLAUSE.NO_JOIN",
-      "WITHIN 5s",
-      "of a join"
+    cause("STREAMJOIN_EVENT_TIME.NONE")(
+      query(
+        "SELECT 1 FROM raw ^OVER (RANGE 5s PRECEDING)^ JOIN d ON raw.id = d.id",
+        "left one has none",
+        "WATERMARK"
+      ),
+      query("SELECT 1 FROM raw JOIN d ^WITHIN 5s^ ON raw.id = d.id", "left one has none", "WATERMARK")
     ),
-    Case(
-      "SELECT 1 FROM batch b JOIN batch c WITHIN 5s ON b.id = c.id",
-      "STREAMJOIN_NOT_A_STREAM.BOUND",
-      "WITHIN 5s",
-      "left input is a batch"
+    cause("STREAMJOIN_EVENT_TIME.SEVERAL")(
+      query(
+        "SELECT 1 FROM o JOIN d WITHIN 5s USING (id) JOIN r ^WITHIN 5s^ ON o.id = r.id",
+        "left one has 2: o.t, d.t",
+        "ON"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o JOIN batch c WITHIN 5s ON o.id = c.id",
-      "STREAMJOIN_NOT_A_STREAM.BOUND",
-      "WITHIN 5s",
-      "right input is a batch"
+    cause("STREAMJOIN_CLAUSE.UNKNOWN_COLUMN")(
+      query("SELECT 1 FROM o JOIN d ^FOR SYSTEM_TIME AS OF o.u^ ON o.id = d.id", "no column o.u"),
+      query("SELECT 1 FROM o ASOF JOIN d ^MATCH_CONDITION (o.t >= d.u)^ ON o.id = d.id", "no column d.u")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN batch OVER (RANGE 5s FOLLOWING) c ON o.id = c.id",
-      "STREAMJOIN_NOT_A_STREAM.BOUND",
-      "OVER (RANGE 5s FOLLOWING)",
-      "OVER takes two streams"
+    cause("STREAMJOIN_TEMPORAL.NO_KEY")(
+      query("SELECT 1 FROM o JOIN d ^FOR SYSTEM_TIME AS OF o.t^ ON o.v > d.v", "key")
     ),
-    Case(
-      "SELECT 1 FROM batch OVER (RANGE 5s PRECEDING) JOIN d ON batch.id = d.id",
-      "STREAMJOIN_NOT_A_STREAM.BOUND",
-      "OVER (RANGE 5s PRECEDING)",
-      "left input is a batch"
+    cause("STREAMJOIN_TEMPORAL.CONSTANT")(
+      query(
+        "SELECT 1 FROM o JOIN d ^FOR SYSTEM_TIME AS OF o.t^ ON o.id = d.id AND d.v = 2",
+        "VERSIONS(TABLE(...), KEY(id, v), TIME(t)) FOR SYSTEM_TIME AS OF",
+        "VERSIONS(TABLE(...), KEY(id), TIME(t))"
+      )
     ),
-    Case(
-      "SELECT 1 FROM raw OVER (RANGE 5s PRECEDING) JOIN d ON raw.id = d.id",
-      "STREAMJOIN_EVENT_TIME.NONE",
-      "OVER (RANGE 5s PRECEDING)",
-      "left one has none",
-      "WATERMARK"
+    cause("STREAMJOIN_CLAUSE.VERSIONS_COLUMN")(
+      query(
+        "SELECT 1 FROM o JOIN (SELECT t, v FROM VERSIONS(TABLE(d), KEY(id), TIME(t))) ^FOR SYSTEM_TIME AS OF o.t^ x ON o.v = x.v",
+        "id is declared"
+      )
     ),
-    Case(
-      "SELECT 1 FROM raw JOIN d WITHIN 5s ON raw.id = d.id",
-      "STREAMJOIN_EVENT_TIME.NONE",
-      "WITHIN 5s",
-      "left one has none",
-      "WATERMARK"
+    cause("STREAMJOIN_TEMPORAL.KEY_NOT_TIED")(
+      query(
+        "SELECT 1 FROM o JOIN VERSIONS(TABLE(d), KEY(id, v)) ^FOR SYSTEM_TIME AS OF o.t^ x ON o.id = x.id",
+        "no equality for v",
+        "ON ... = v"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d WITHIN 5s USING (id) JOIN r WITHIN 5s ON o.id = r.id",
-      "STREAMJOIN_EVENT_TIME.SEVERAL",
-      "WITHIN 5s",
-      "left one has 2: o.t, d.t",
-      "ON"
+    cause("STREAMJOIN_TABLE_FUNCTION.NO_TIME")(
+      query(
+        "SELECT * FROM ^VERSIONS(TABLE(raw), KEY(id))^",
+        "no column of its table has a watermark.",
+        "STREAM prices WATERMARK since"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.u ON o.id = d.id",
-      "STREAMJOIN_CLAUSE.UNKNOWN_COLUMN",
-      "FOR SYSTEM_TIME AS OF o.u",
-      "no column o.u"
+    cause("STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT")(
+      query("SELECT * FROM ^VERSIONS(TABLE(d), TIME(t))^", "needs the columns that tell"),
+      query("SELECT * FROM ^IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))^", "needs a lag"),
+      query("SELECT * FROM ^sj_bounds()^", "one query"),
+      query("SELECT * FROM ^sj_late_rows()^", "the name of a query")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.v > d.v",
-      "STREAMJOIN_TEMPORAL.NO_KEY",
-      "FOR SYSTEM_TIME AS OF o.t",
-      "key"
+    cause("STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE")(
+      query("SELECT * FROM VERSIONS(TABLE(d), KEY(id), ^KEY(v)^)", "KEY twice")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ON o.id = d.id AND d.v = 2",
-      "STREAMJOIN_TEMPORAL.CONSTANT",
-      "FOR SYSTEM_TIME AS OF o.t",
-      "VERSIONS(TABLE(...), KEY(id, v), TIME(t)) FOR SYSTEM_TIME AS OF",
-      "VERSIONS(TABLE(...), KEY(id), TIME(t))"
+    cause("STREAMJOIN_TABLE_FUNCTION.CLAUSE")(
+      query("SELECT * FROM VERSIONS(TABLE(d), KEY(id), ^LAG(t)^)", "KEY, TIME, OP, ORDER and UNAVAILABLE")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN (SELECT t, v FROM VERSIONS(TABLE(d), KEY(id), TIME(t))) FOR SYSTEM_TIME AS OF o.t x ON o.v = x.v",
-      "STREAMJOIN_CLAUSE.VERSIONS_COLUMN",
-      "FOR SYSTEM_TIME AS OF o.t",
-      "id is declared"
+    cause("STREAMJOIN_TABLE_FUNCTION.COLUMN_NAME")(
+      query("SELECT * FROM VERSIONS(TABLE(d), KEY(^id + 1^))", "name of a column")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN VERSIONS(TABLE(d), KEY(id, v)) FOR SYSTEM_TIME AS OF o.t x ON o.id = x.id",
-      "STREAMJOIN_TEMPORAL.KEY_NOT_TIED",
-      "FOR SYSTEM_TIME AS OF o.t",
-      "no equality for v",
-      "ON ... = v"
+    cause("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN")(
+      query("SELECT * FROM ^VERSIONS(TABLE(d), KEY(nothing))^", "id, t, v"),
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), ^'u'^, INTERVAL 1 SECOND)", "no column u among id, t, v")
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(raw), KEY(id))",
-      "STREAMJOIN_TABLE_FUNCTION.NO_TIME",
-      "VERSIONS(TABLE(raw), KEY(id))",
-      "no column of its table has a watermark.",
-      "STREAM prices WATERMARK since"
+    cause("STREAMJOIN_TABLE_FUNCTION.ARGUMENT")(
+      query("SELECT * FROM VERSIONS(TABLE(d), KEY(id), ^UNAVAILABLE('x', 'y')^)", "one text in UNAVAILABLE"),
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), ^t^, INTERVAL 1 SECOND)", "DESCRIPTOR(ts)"),
+      query(
+        "SELECT * FROM IMPOSE_ORDER(TABLE(raw), ^DESCRIPTOR(t, v)^, INTERVAL 1 SECOND)",
+        "DESCRIPTOR(ts)"
+      ),
+      query("SELECT * FROM sj_late_rows(^7^)", "not 7")
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(d), TIME(t))",
-      "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
-      "VERSIONS(TABLE(d), TIME(t))",
-      "needs the columns that tell"
+    cause("STREAMJOIN_TEMPORAL.JOIN_TYPE")(
+      query("SELECT 1 FROM o FULL JOIN d ^FOR SYSTEM_TIME AS OF o.t^ AS x ON o.id = x.id", "FULL OUTER join")
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), KEY(v))",
-      "STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE",
-      "KEY(v)",
-      "KEY twice"
+    cause("STREAMJOIN_CLAUSE.MATCHES_ALREADY")(
+      query(
+        "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t ^WITHIN 5s^ ON o.id = d.id",
+        "which rows match"
+      )
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), LAG(t))",
-      "STREAMJOIN_TABLE_FUNCTION.CLAUSE",
-      "LAG(t)",
-      "KEY, TIME, OP, ORDER and UNAVAILABLE"
+    cause("STREAMJOIN_NOT_A_STREAM.VERSIONS")(
+      query(
+        "SELECT 1 FROM o JOIN batch AS b ^FOR SYSTEM_TIME AS OF o.t^ ON o.id = b.id",
+        "leave FOR SYSTEM_TIME AS OF out"
+      )
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(id + 1))",
-      "STREAMJOIN_TABLE_FUNCTION.COLUMN_NAME",
-      "id + 1",
-      "name of a column"
+    cause("STREAMJOIN_TEMPORAL.NO_TOLERANCE")(
+      query("SELECT 1 FROM o ASOF JOIN d ^MATCH_CONDITION (o.t <= d.t)^ ON o.id = d.id", "WITHIN 10 MINUTES")
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(nothing))",
-      "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN",
-      "VERSIONS(TABLE(d), KEY(nothing))",
-      "id, t, v"
+    cause("STREAMJOIN_CLAUSE.ASOF_LIMITS")(
+      query(
+        "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) ^WITHIN BETWEEN -10m AND 0s^ ON o.id = d.id",
+        "WITHIN 10m"
+      )
     ),
-    Case(
-      "SELECT * FROM VERSIONS(TABLE(d), KEY(id), UNAVAILABLE('x', 'y'))",
-      "STREAMJOIN_TABLE_FUNCTION.ARGUMENT",
-      "UNAVAILABLE('x', 'y')",
-      "one text in UNAVAILABLE"
+    cause("STREAMJOIN_CLAUSE.FIELD")(
+      query(
+        "SELECT 1 FROM (SELECT struct(t) AS s, id FROM o) a ASOF JOIN d ^MATCH_CONDITION (a.s.t >= d.t)^ ON a.id = d.id",
+        "a.s.t is a field"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o FULL JOIN d FOR SYSTEM_TIME AS OF o.t AS x ON o.id = x.id",
-      "STREAMJOIN_TEMPORAL.JOIN_TYPE",
-      "FOR SYSTEM_TIME AS OF o.t",
-      "FULL OUTER join"
+    cause("STREAMJOIN_TABLE_FUNCTION.NO_TABLE")(
+      query("SELECT * FROM IMPOSE_ORDER(^1^, DESCRIPTOR(t), INTERVAL 1 SECOND)", "table first"),
+      query("SELECT * FROM sj_bounds(^'o'^)", "takes a table")
     ),
-    Case(
-      "SELECT 1 FROM o JOIN d FOR SYSTEM_TIME AS OF o.t WITHIN 5s ON o.id = d.id",
-      "STREAMJOIN_CLAUSE.MATCHES_ALREADY",
-      "WITHIN 5s",
-      "which rows match"
+    cause("STREAMJOIN_TABLE_FUNCTION.COLUMN_TYPE")(
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), ^'v'^, INTERVAL 1 SECOND)", "v is INT")
     ),
-    Case(
-      "SELECT 1 FROM o FOR SYSTEM_TIME AS OF d.t JOIN d ON o.id = d.id",
-      "STREAMJOIN_CLAUSE.AFTER_LEFT_INPUT",
-      "FOR SYSTEM_TIME AS OF d.t",
-      "left input"
+    cause("STREAMJOIN_TABLE_FUNCTION.FIELD")(
+      query(
+        "SELECT * FROM IMPOSE_ORDER(TABLE(SELECT struct(t) s FROM raw), ^DESCRIPTOR(s.t)^, INTERVAL 1 SECOND)",
+        "is a field"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o JOIN batch AS b FOR SYSTEM_TIME AS OF o.t ON o.id = b.id",
-      "STREAMJOIN_NOT_A_STREAM.VERSIONS",
-      "FOR SYSTEM_TIME AS OF o.t",
-      "leave FOR SYSTEM_TIME AS OF out"
+    cause("STREAMJOIN_TABLE_FUNCTION.HAS_WATERMARK")(
+      query(
+        "SELECT * FROM IMPOSE_ORDER(^TABLE(o)^, 't', INTERVAL 1 SECOND)",
+        "without a watermark, and this one has one on t"
+      )
     ),
-    Case(
-      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t <= d.t) ON o.id = d.id",
-      "STREAMJOIN_TEMPORAL.NO_TOLERANCE",
-      "MATCH_CONDITION (o.t <= d.t)",
-      "WITHIN 10 MINUTES"
+    cause("STREAMJOIN_TABLE_FUNCTION.NEGATIVE_LAG")(
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^INTERVAL -1 SECOND^)", "negative")
     ),
-    Case(
-      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.t) WITHIN BETWEEN -10m AND 0s ON o.id = d.id",
-      "STREAMJOIN_CLAUSE.ASOF_LIMITS",
-      "WITHIN BETWEEN -10m AND 0s",
-      "WITHIN 10m"
+    cause("STREAMJOIN_TABLE_FUNCTION.LAG")(
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^INTERVAL 1 MONTH^)", "varies"),
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^5^)", "no interval"),
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^rand() * INTERVAL 1 SECOND^)", "not constant"),
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^'10 seconds'^)", "no interval")
     ),
-    Case(
-      "SELECT 1 FROM o ASOF JOIN d MATCH_CONDITION (o.t >= d.u) ON o.id = d.id",
-      "STREAMJOIN_CLAUSE.UNKNOWN_COLUMN",
-      "MATCH_CONDITION (o.t >= d.u)",
-      "no column d.u"
-    ),
-    Case(
-      "SELECT 1 FROM (SELECT struct(t) AS s, id FROM o) a ASOF JOIN d MATCH_CONDITION (a.s.t >= d.t) ON a.id = d.id",
-      "STREAMJOIN_CLAUSE.FIELD",
-      "MATCH_CONDITION (a.s.t >= d.t)",
-      "a.s.t is a field"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
-      "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
-      "IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t))",
-      "needs a lag"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(1, DESCRIPTOR(t), INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.NO_TABLE",
-      "1",
-      "table first"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), t, INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.ARGUMENT",
-      "t",
-      "DESCRIPTOR(ts)"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'u', INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN",
-      "'u'",
-      "no column u among id, t, v"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 'v', INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.COLUMN_TYPE",
-      "'v'",
-      "v is INT"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(SELECT struct(t) s FROM raw), DESCRIPTOR(s.t), INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.FIELD",
-      "DESCRIPTOR(s.t)",
-      "is a field"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t, v), INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.ARGUMENT",
-      "DESCRIPTOR(t, v)",
-      "DESCRIPTOR(ts)"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(o), 't', INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.HAS_WATERMARK",
-      "TABLE(o)",
-      "without a watermark, and this one has one on t"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', INTERVAL -1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.NEGATIVE_LAG",
-      "INTERVAL -1 SECOND",
-      "negative"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', INTERVAL 1 MONTH)",
-      "STREAMJOIN_TABLE_FUNCTION.LAG",
-      "INTERVAL 1 MONTH",
-      "varies"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', 5)",
-      "STREAMJOIN_TABLE_FUNCTION.LAG",
-      "5",
-      "no interval"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', rand() * INTERVAL 1 SECOND)",
-      "STREAMJOIN_TABLE_FUNCTION.LAG",
-      "rand() * INTERVAL 1 SECOND",
-      "not constant"
-    ),
-    Case(
-      "SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', '10 seconds')",
-      "STREAMJOIN_TABLE_FUNCTION.LAG",
-      "'10 seconds'",
-      "no interval"
-    ),
-    Case("SELECT * FROM sj_bounds('o')", "STREAMJOIN_TABLE_FUNCTION.NO_TABLE", "'o'", "takes a table"),
-    Case(
-      "SELECT * FROM sj_bounds()",
-      "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
-      "sj_bounds()",
-      "one query"
-    ),
-    Case(
-      "SELECT * FROM sj_bounds(TABLE(batch))",
-      "STREAMJOIN_NOT_A_STREAM.BOUNDS",
-      "sj_bounds(TABLE(batch))",
-      "a batch"
-    ),
-    Case(
-      "SELECT * FROM sj_late_rows()",
-      "STREAMJOIN_TABLE_FUNCTION.MISSING_ARGUMENT",
-      "sj_late_rows()",
-      "the name of a query"
-    ),
-    Case("SELECT * FROM sj_late_rows(7)", "STREAMJOIN_TABLE_FUNCTION.ARGUMENT", "7", "not 7"),
-    Case(
-      "SELECT * FROM sj_late_rows('nobody')",
-      "STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY",
-      "'nobody'",
-      "none runs"
+    cause("STREAMJOIN_NOT_A_STREAM.BOUNDS")(query("SELECT * FROM ^sj_bounds(TABLE(batch))^", "a batch")),
+    cause("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(
+      query("SELECT * FROM sj_late_rows(^'nobody'^)", "none runs")
     )
-  )
+  ).flatten
 
   for (rejection <- cases) test(s"${rejection.condition}: ${rejection.query}") {
     val (error, at) = rejected(rejection.query)
