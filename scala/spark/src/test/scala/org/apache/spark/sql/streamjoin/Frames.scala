@@ -15,10 +15,10 @@ private[streamjoin] object Frames {
 
   def temporal(
       joined: DataFrame,
-      key: Seq[String],
-      time: String,
-      op: Option[String],
-      asOf: String,
+      key: Seq[String] = Seq("id"),
+      time: String = "t",
+      op: Option[String] = None,
+      asOf: String = "t",
       history: Option[String] = None,
       order: Option[String] = None,
       ordered: Boolean = true,

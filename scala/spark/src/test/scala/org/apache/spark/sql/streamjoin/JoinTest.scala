@@ -55,6 +55,17 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
     }
   )
 
+  /** A stream that may be idle for 30 seconds, with its name as alias. */
+  protected def mayBeIdle(streams: Streams, name: String): DataFrame =
+    Frames.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), "30 seconds").as(name)
+
+  /** A query whose driver has this clock. */
+  protected def clocked(clock: Clock)(query: Streams => DataFrame): Job = {
+    val made = job(query)
+    made.clock = clock
+    made
+  }
+
   protected def job(
       query: Streams => DataFrame = hourly(),
       schema: String = Events,

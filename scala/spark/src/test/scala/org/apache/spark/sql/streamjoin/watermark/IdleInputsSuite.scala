@@ -23,18 +23,13 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   private val Noon = 1000000000000L
 
-  private def idleAfter(streams: Streams, name: String, timeout: String = "30 seconds"): DataFrame =
-    Frames.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), timeout).as(name)
-
   /** Only deliveries may be idle. */
   private def outer(how: String = "left_outer", condition: String = Hourly)(streams: Streams): DataFrame =
-    streams.marked("o").join(idleAfter(streams, "d"), expr(condition), how).selectExpr("o.v", "d.v")
+    streams.marked("o").join(mayBeIdle(streams, "d"), expr(condition), how).selectExpr("o.v", "d.v")
 
   private def running[T](query: Streams => DataFrame)(body: (Job, ManualClock) => T): T = {
     val clock = new ManualClock(Noon)
-    val made = job(query)
-    made.clock = clock
-    running(made)(body(_, clock))
+    running(clocked(clock)(query))(body(_, clock))
   }
 
   /** Advances the clock; returns the output. */
@@ -106,8 +101,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   test("an input without a row so far can be idle, and so can both inputs") {
     running { streams =>
-      idleAfter(streams, "o")
-        .join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
+      mayBeIdle(streams, "o")
+        .join(mayBeIdle(streams, "d"), expr(Hourly), "left_outer")
         .selectExpr("o.v", "d.v")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1))
@@ -150,7 +145,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   test("an idle branch of a union does not hold its join back, nor does a slow input above it") {
     running { streams =>
-      val d = idleAfter(streams, "d").union(streams.raw("e").withWatermark("t", "0 seconds")).as("d")
+      val d = mayBeIdle(streams, "d").union(streams.raw("e").withWatermark("t", "0 seconds")).as("d")
       val r = streams.marked("r")
       streams
         .marked("o")
@@ -178,7 +173,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     running { streams =>
       streams
         .marked("o")
-        .join(idleAfter(streams, "d"), expr(condition))
+        .join(mayBeIdle(streams, "d"), expr(condition))
         .join(
           streams.marked("r"),
           expr("d.id = r.id AND r.t BETWEEN d.t AND d.t + INTERVAL 3 HOURS"),
@@ -202,7 +197,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   test("a window join continues while an input is idle, and its rowtimes never go back") {
     val windows = JoinWindows(Map(Side.Right -> JoinWindow(10L * 60 * 1000000, true)))
     running { streams =>
-      val joined = streams.marked("o").join(idleAfter(streams, "d"), expr("o.id = d.id"), "full_outer")
+      val joined = streams.marked("o").join(mayBeIdle(streams, "d"), expr("o.id = d.id"), "full_outer")
       Frames.windows(joined, windows).selectExpr("rowtime", "o.v", "d.v")
     } { (job, clock) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
@@ -224,7 +219,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
       }
     }
-    val rejected = rejection(idleAfter(newStreams(), "d"))
+    val rejected = rejection(mayBeIdle(newStreams(), "d"))
     assert(rejected.getCondition == "STREAMJOIN_INPUT.NO_JOIN")
     assert(rejected.getMessage.contains("sj.idle_after"))
     val bounds = Frames.withBounds(
@@ -242,8 +237,8 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
   private def randomStory(seed: Int): Unit = {
     val random = new Random(seed)
     running { streams =>
-      idleAfter(streams, "o")
-        .join(idleAfter(streams, "d"), expr(Hourly), "full_outer")
+      mayBeIdle(streams, "o")
+        .join(mayBeIdle(streams, "d"), expr(Hourly), "full_outer")
         .selectExpr("o.v", "d.v")
     } { (job, clock) =>
       var fed = Seq.empty[Int]
@@ -270,18 +265,18 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       clock.advance(60000)
       job.settle()
       val out = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).map(_.split(" ").toSeq).toSeq
-      // No row is late, so each comes out: in pairs, or once without a match.
+      // No row is late, so each is emitted: in pairs, or once without a match.
       fed.map(_.toString).foreach { v =>
         val with_v = out.filter(_.contains(v))
         val alone = with_v.count(_.contains("-"))
         assert(with_v.nonEmpty, s"seed $seed, row $v: $with_v")
         assert(alone == 0 || alone == 1 && with_v.size == 1, s"seed $seed, row $v: $with_v")
       }
-      assert(out.distinct.size == out.size, s"seed $seed: a row came out twice")
+      assert(out.distinct.size == out.size, s"seed $seed: a row was emitted twice")
     }
   }
 
-  test("each row comes out in pairs or once without a match, whichever input is idle") {
+  test("each row is emitted in pairs or once without a match, whichever input is idle") {
     (0 until SparkTest.seeds(2)).foreach(randomStory)
   }
 
@@ -337,8 +332,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   test("with availableNow, silence adds up across runs") {
     val clock = new ManualClock(Noon)
-    val made = job(outer() _)
-    made.clock = clock
+    val made = clocked(clock)(outer() _)
     assert(made.runOnce(o("a", "10:00", 1), o("b", "12:00", 2), d("x", "10:00", 9)).isEmpty)
     clock.advance(20000)
     assert(made.runOnce(o("b", "12:00", 3)).isEmpty)
@@ -366,8 +360,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   test("with availableNow, an input without a row so far is silent since the first run") {
     val clock = new ManualClock(Noon)
-    val made = job(outer() _)
-    made.clock = clock
+    val made = clocked(clock)(outer() _)
     assert(made.runOnce(o("a", "10:00", 1), o("b", "12:00", 2)).isEmpty)
     clock.advance(30000)
     // Silent for 30 seconds, W(d) follows W(o) and evicts the order of 10:00.
@@ -376,7 +369,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
 
   test("a Spark aggregation above the join emits each window once") {
     running { streams =>
-      val joined = streams.marked("o").join(idleAfter(streams, "d"), expr(Hourly), "left_outer")
+      val joined = streams.marked("o").join(mayBeIdle(streams, "d"), expr(Hourly), "left_outer")
       joined
         .groupBy(window(col("o.t"), "1 hour"))
         .agg(count(lit(1)).as("n"))
@@ -385,7 +378,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
       // W(d) = 10:00 keeps orders from 9:00 on.
       assert(job.feed(o("b", "12:30", 2)).isEmpty)
-      // W(d) follows W(o) to 12:30: orders before 11:30 come out, and their window is complete.
+      // W(d) follows W(o) to 12:30: orders before 11:30 are emitted, and their window is complete.
       assert(wait(job, clock, 30) == Seq("10 1"))
       // The watermark that Spark gets does not go back, so no window is emitted twice.
       assert(job.feed(d("a", "10:30", 3), o("c", "13:00", 4)).isEmpty)

@@ -9,9 +9,8 @@ import scala.util.Random
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest._
-import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.ManualClock
 
@@ -27,19 +26,10 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
 
   private val Start = LocalDateTime.parse("2024-06-01T10:00")
 
-  private def idle(streams: Streams, name: String): DataFrame =
-    Frames.idleAfter(streams.raw(name).withWatermark("t", "0 seconds"), "30 seconds")
-
-  private def joined(history: Long)(streams: Streams): DataFrame = Frames
-    .temporal(
-      idle(streams, "o").as("o").join(versions(idle(streams, "d")), expr("o.id = d.id"), "left_outer"),
-      Seq("id"),
-      "t",
-      Some("op"),
-      "t",
-      Option.when(history > 0)(s"$history minutes")
-    )
-    .selectExpr("o.v AS a", "d.v AS b")
+  private def joined(history: Long): Streams => DataFrame = {
+    val kept = Option.when(history > 0)(s"$history minutes")
+    values(temporal(history = kept, facts = mayBeIdle(_, "o"), changes = mayBeIdle(_, "d")))
+  }
 
   private def core(history: Long) = new TemporalJoin[Timed](
     true,
@@ -81,9 +71,7 @@ class TemporalIdleSuite extends AnyFunSuite with TemporalTest {
     val random = new Random(seed)
     val history = if (random.nextBoolean()) 0L else 1L + random.nextInt(40)
     val clock = new ManualClock(1000000000000L)
-    val made = job(joined(history))
-    made.clock = clock
-    running(made) { job =>
+    running(clocked(clock)(joined(history))) { job =>
       val processor = core(history)
       var now = Map[Side, Long](Side.Left -> 0L, Side.Right -> 0L)
       var (late, silent) = (0, 0)

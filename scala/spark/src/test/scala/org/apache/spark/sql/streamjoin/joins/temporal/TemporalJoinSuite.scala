@@ -17,7 +17,7 @@ import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
-  test("rows come out in event-time order over all tasks and batches, none below the watermark") {
+  test("rows are emitted in event-time order over all tasks and batches, none below the watermark") {
     val random = new Random(7)
     val query = (streams: Streams) => temporal()(streams).selectExpr("o.t", "o.v AS a", "d.v AS b")
     running(job(query)) { job =>
@@ -46,13 +46,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     def closest(left: DataFrame, right: DataFrame) =
       Frames.asof(left.join(right, expr("o.id = d.id"), "left_outer"), expr("o.t > d.t"), None)
     def valid(left: DataFrame, right: DataFrame) =
-      Frames.temporal(
-        left.join(right, expr("o.id = d.id"), "left_outer"),
-        Seq("id"),
-        "t",
-        None,
-        "t"
-      )
+      Frames.temporal(left.join(right, expr("o.id = d.id"), "left_outer"))
     val joins = Seq[((DataFrame, DataFrame) => DataFrame, Seq[String])](
       (closest, Seq("2 -", "3 2", "4 3", "7 -")),
       (valid, Seq("2 2", "3 3", "4 4", "7 7"))
@@ -62,7 +56,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         // The watermark is 10:10: two rows wait, also after the restart.
         job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
         job.restart()
-        // The watermark is 11:00: the rows before it come out.
+        // The watermark is 11:00: the rows before it are emitted.
         job.feed(o("a", "10:20", 4), o("end", "11:00", 99))
         job.feed(o("end", "11:01", 99))
         assert(withoutClosingRows(job.seen.flatMap(_.rows), "99").sorted == expected)
@@ -74,10 +68,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     running(job(values(temporal(operation = operation)))) { job =>
       job.feed(d("a", "10:00", 13), d("a", "10:00", 5), o("a", "10:01", 1))
       job.feed(d("b", "10:00", -1), d("b", "10:00", 4), o("b", "10:01", 2))
-      // W(d) was 10:00. Both watermarks are 11:00 now, and the two rows of 10:01 come out.
-      job.feed(end("11:00"): _*)
-      job.feed(end("11:00"): _*)
-      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 13", "2 4"))
+      assert(ended(job) == Seq("1 13", "2 4"))
     }
   }
 
@@ -111,27 +102,19 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 1), d("a", "10:04", 2), o("a", "10:02", 3), o("a", "10:05", 4))
-      Seq("11:01", "11:02").foreach(minute => job.feed(end(minute): _*))
-      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("3 1", "4 2"))
+      assert(ended(job) == Seq("3 1", "4 2"))
     }
   }
 
   test("in a text condition l and r are the inputs, even if an input has such aliases inside") {
     val query = (streams: Streams) => {
       val facts = streams.marked("o").as("l").join(spark.range(1).as("r")).selectExpr("l.id", "l.t", "l.v")
-      Frames
-        .asof(
-          facts.join(streams.marked("d").toDF("key", "since", "w"), expr("id = key")),
-          "l.t >= r.since",
-          None
-        )
-        .selectExpr("v", "w")
+      val joined = facts.join(streams.marked("d").toDF("key", "since", "w"), expr("id = key"))
+      Frames.asof(joined, "l.t >= r.since", None).selectExpr("v", "w")
     }
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 1), o("a", "10:02", 3))
-      job.feed(end("11:00"): _*)
-      job.feed(end("11:00"): _*)
-      assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1"))
+      assert(ended(job) == Seq("3 1"))
     }
   }
 
@@ -144,12 +127,10 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 1), d("b", "10:00", 10), o("a", "10:01", 0))
       job.feed(o("a", "10:09", 0), o("b", "10:05", 0), d("a", "10:08", 2))
-      // W(o) = 10:15, W(d) = 10:20: rows before 10:15 come out, the window of 10:00 is complete.
+      // W(o) = 10:15, W(d) = 10:20: rows before 10:15 are emitted, the window of 10:00 is complete.
       job.feed(o("a", "10:15", 0), d("a", "10:20", 4))
-      // Both watermarks are 11:00: the row of 10:15 comes out, its window is complete.
-      job.feed(end("11:00"): _*)
-      job.feed(end("12:00"): _*)
-      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("10:00 13", "10:10 2"))
+      // Both watermarks are 11:00: the row of 10:15 is emitted, its window is complete.
+      assert(ended(job, "11:00", "12:00") == Seq("10:00 13", "10:10 2"))
     }
   }
 
@@ -164,22 +145,14 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("o.v AS a", "d.v AS b", "r.v AS c")
     running(job(query)) { job =>
       job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2), "r" -> row("a", "10:20", 7))
-      (0 to 3).foreach(hour =>
-        job.feed(end(s"1${hour + 2}:00") :+ ("r" -> row("x", s"1${hour + 2}:00", 9)): _*)
-      )
+      (12 to 15).foreach(hour => job.feed(end(s"$hour:00") :+ ("r" -> row("x", s"$hour:00", 9)): _*))
       assert(withoutEnd(job.seen.flatMap(_.rows)).sorted == Seq("1 5 7", "2 - -"))
-      assert(
-        job.progress.stateOperators.map(_.operatorName).toSet == Set(
-          "streamTemporalJoin",
-          "streamIntervalJoin"
-        )
-      )
+      val operators = job.progress.stateOperators.map(_.operatorName).toSet
+      assert(operators == Set("streamTemporalJoin", "streamIntervalJoin"))
     }
   }
 
-  test(
-    "above an as-of join with a tolerance both times have a watermark, without one only the left"
-  ) {
+  test("above an as-of join with a tolerance both times have a watermark, without one only the left") {
     def counted(tolerance: Option[String])(streams: Streams): DataFrame =
       asof("inner", tolerance = tolerance)(streams)
         .groupBy(window(col("d.t"), "10 minutes"))
@@ -187,10 +160,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("window.start AS t", "count")
     running(job(counted(Some("30 minutes")))) { job =>
       job.feed(d("a", "10:00", 1), o("a", "10:05", 2), o("a", "10:25", 3), o("a", "10:31", 4))
-      // Rows before 12:00 come out. Later ones match no d.t before 11:30: the window is complete.
-      job.feed(end("12:00"): _*)
-      job.feed(end("13:00"): _*)
-      assert(job.seen.flatMap(_.rows).toSeq == Seq("10:00 2"))
+      // Rows before 12:00 are emitted. Later ones match no d.t before 11:30: the window is complete.
+      assert(ended(job, "12:00", "13:00") == Seq("10:00 2"))
     }
     assert(rejection(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
@@ -200,7 +171,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       val other = versions(streams.marked("e")).as("e")
       val first = temporal()(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
       Frames
-        .temporal(first.join(other, expr("f.id = e.id"), "left_outer"), Seq("id"), "t", Some("op"), "t")
+        .temporal(first.join(other, expr("f.id = e.id"), "left_outer"), op = Some("op"))
         .selectExpr("f.a", "f.b", "e.v AS c")
     }
     running(job(query)) { job =>
@@ -214,7 +185,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       job.feed(end("11:00"): _*)
       assert(job.seen.flatMap(_.rows).toSeq == Seq("3 1 2"), "the watermark of the second table is 10:10")
       job.restart()
-      // W(e) = 11:00: the row of 10:15 comes out, after the deletion of 10:12.
+      // W(e) = 11:00: the row of 10:15 is emitted, after the deletion of 10:12.
       job.feed(e("a", "10:12", -1), e("a", "11:00", 9))
       job.feed(end("12:00"): _*)
       job.feed(end("12:00"): _*)
@@ -229,7 +200,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       val changes = names.indices.map(at => d("a", s"10:0$at", at))
       val facts = names.indices.map(at => o("a", s"10:0$at", 10 + at))
       job.feed(changes ++ facts: _*)
-      // Both watermarks are 10:30: the last row, of 10:08, comes out too.
+      // Both watermarks are 10:30: the last row, of 10:08, is emitted too.
       job.feed(end("10:30").take(1) :+ d("past", "10:30", 0): _*)
       assert(
         job.seen.flatMap(_.rows).toSeq ==
@@ -258,9 +229,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
         job =>
           job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
-          // Both watermarks were 10:00. Now they are 11:00, and the row of 10:00 comes out.
-          job.feed(end("11:00"): _*)
-          job.seen.flatMap(_.rows).toSeq
+          // Both watermarks were 10:00. Now they are 11:00, and the row of 10:00 is emitted.
+          ended(job, "11:00")
       }
     assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
   }
@@ -270,21 +240,16 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     def placed(order: String)(streams: Streams): DataFrame = {
       val log = versions(streams.marked("d")).selectExpr("*", "abs(v) AS place", "map(v, v) AS odd").as("d")
       val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
-      Frames.temporal(joined, Seq("id"), "t", Some("op"), "t", order = Some(order))
+      Frames.temporal(joined, op = Some("op"), order = Some(order))
     }
     for (log <- Seq(Seq(1, -2), Seq(-1, 2), Seq(3, 1, -2)); comes <- Seq(log, log.reverse))
       running(job(values(placed("place")))) { job =>
         job.feed(comes.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
-        job.feed(end("11:00"): _*)
         val last = log.maxBy(math.abs)
-        assert(job.seen.flatMap(_.rows).toSeq == Seq(s"0 ${if (last < 0) "-" else last}"))
+        assert(ended(job, "11:00") == Seq(s"0 ${if (last < 0) "-" else last}"))
       }
-    for (
-      (order, condition) <- Seq(
-        "odd" -> "STREAMJOIN_COLUMN.ORDER_TYPE",
-        "nothing" -> "STREAMJOIN_COLUMN.UNKNOWN"
-      )
-    ) {
+    val rejected = Seq("odd" -> "STREAMJOIN_COLUMN.ORDER_TYPE", "nothing" -> "STREAMJOIN_COLUMN.UNKNOWN")
+    for ((order, condition) <- rejected) {
       val error = intercept[AnalysisException](placed(order)(newStreams()))
       assert(error.getCondition == condition)
       assert(error.getMessage.contains(order))
@@ -295,13 +260,12 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     val query = (streams: Streams) =>
       temporal()(streams).where("o.v > 1 AND d.v <> 3").selectExpr("o.v AS a", "d.v AS b")
     running(job(query)) { job =>
-      // W(d) = 10:00: nothing comes out yet.
+      // W(d) = 10:00: nothing is emitted yet.
       job.feed(d("a", "10:00", 2), o("a", "10:05", 1), o("a", "10:05", 2), o("a", "10:15", 3))
       assert(job.metric("leftRowsInState") == 2, "the filtered fact is not kept")
-      // W(d) = 10:10: the row of 10:05 comes out.
+      // W(d) = 10:10: the row of 10:05 is emitted.
       job.feed(d("a", "10:10", 3))
-      job.feed(end("11:00"): _*)
-      assert(job.seen.flatMap(_.rows).toSeq == Seq("2 2"))
+      assert(ended(job, "11:00") == Seq("2 2"))
     }
   }
 
@@ -311,7 +275,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         val left = streams.marked("o").withColumn("k", expr(facts)).as("o")
         val right = versions(streams.marked("d")).withColumn("key", expr(changes)).as("d")
         Frames
-          .temporal(left.join(right, expr("o.k = d.key"), "left_outer"), Seq("key"), "t", Some("op"), "t")
+          .temporal(left.join(right, expr("o.k = d.key"), "left_outer"), key = Seq("key"), op = Some("op"))
           .selectExpr("o.v AS a", "d.v AS b")
       }) { job =>
         job.feed(rows: _*)
@@ -333,19 +297,11 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
 
   test("a join on column names works, and so does a stream with itself") {
     running(job { streams =>
-      Frames
-        .temporal(
-          streams.marked("o").join(versions(streams.marked("d")), Seq("id"), "left_outer"),
-          Seq("id"),
-          "t",
-          Some("op"),
-          "t"
-        )
-        .selectExpr("id", "o.v AS a", "d.v AS b")
+      val joined = streams.marked("o").join(versions(streams.marked("d")), Seq("id"), "left_outer")
+      Frames.temporal(joined, op = Some("op")).selectExpr("id", "o.v AS a", "d.v AS b")
     }) { job =>
       job.feed(d("a", "10:00", 5), o("a", "10:10", 1), o("b", "10:10", 2))
-      job.feed(end("11:00"): _*)
-      assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("a 1 5", "b 2 -"))
+      assert(ended(job, "11:00") == Seq("a 1 5", "b 2 -"))
     }
     running(job { streams =>
       val stream = streams.raw("o").withWatermark("t", "0 seconds")
@@ -354,7 +310,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("l.v AS a", "r.v AS b")
     }) { job =>
       job.feed(o("a", "10:00", 1), o("a", "10:10", 2), o("b", "10:20", 3), o("a", "10:30", 4))
-      // The watermark is 11:00: the row of 10:30 comes out too.
+      // The watermark is 11:00: the row of 10:30 is emitted too.
       job.feed(o("z", "11:00", 5))
       assert(job.seen.flatMap(_.rows).sorted.toSeq == Seq("1 -", "2 1", "3 -", "4 2"))
     }
@@ -382,7 +338,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   test("EXPLAIN, progress and the checkpoint describe the join") {
     running(job(values(temporal(history = Some("1 day"))))) { job =>
       job.feed(d("a", "10:00", 1), d("b", "10:00", -1), o("a", "10:10", 2))
-      // Both watermarks are 10:20: the row of 10:10 comes out, those of 10:20 wait.
+      // Both watermarks are 10:20: the row of 10:10 is emitted, those of 10:20 wait.
       job.feed(d("a", "10:20", 3), o("a", "10:20", 4))
       job.feed(o("a", "10:20", 5))
       val plan = job.execution.lastExecution.toString
@@ -405,23 +361,15 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       assert(job.metric("payloadBytes") > 0)
       assert(job.metric("indexBytes") > 0)
       val written = Files.readString(Path.of(job.checkpoint, "stream-joins", "0"))
-      Seq(
-        "temporal_join",
-        "left_outer",
-        "\"direction\":\"backward\"",
-        "\"history_micros\":\"86400000000\"",
-        "(left.id = right.id)"
-      )
+      val described = Seq("\"direction\":\"backward\"", "\"history_micros\":\"86400000000\"")
+      (Seq("temporal_join", "left_outer", "(left.id = right.id)") ++ described)
         .foreach(words => assert(written.contains(words), written))
     }
     val explained = asof(condition = "o.t < d.t", tolerance = Some("90 seconds"))(newStreams())
     val plan = new ByteArrayOutputStream
     Console.withOut(plan)(explained.explain())
-    assert(
-      plan
-        .toString("UTF-8")
-        .contains("forward from o.t to d.t, not at the same time, within 1 minute 30 seconds")
-    )
+    val words = "forward from o.t to d.t, not at the same time, within 1 minute 30 seconds"
+    assert(plan.toString("UTF-8").contains(words))
   }
 
   // Keys.
@@ -446,11 +394,10 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
           o("a", "10:05", on(2)),
           o("b", "10:05", on(3))
         )
-        val out = job.feed(end("11:00"): _*) ++ job.feed(end("11:01"): _*)
         val expected =
           if (name.contains("two")) Seq("1 1", "2 2", "3 3", "4 -")
           else Seq("11 1", "12 2", "13 3", "14 -")
-        assert(withoutEnd(out) == expected)
+        assert(ended(job) == expected)
       }
     }
   }
@@ -459,17 +406,14 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     def query(on: String, key: String*): Streams => DataFrame = streams => {
       val right = streams.marked("d").selectExpr("struct(id, v) AS row", "t").as("d")
       Frames
-        .temporal(streams.marked("o").join(right, expr(on), "left_outer"), key, "t", None, "t")
+        .temporal(streams.marked("o").join(right, expr(on), "left_outer"), key = key)
         .selectExpr("o.v AS a", "d.row.v AS b")
     }
     val queries = Seq(query("o.id = d.row.id", "row.id"), query("d.row.id = o.id", "d.row.ID"))
     for (query <- queries) running(job(query)) { job =>
       job.feed(d("a", "10:00", 1), d("a", "10:10", 2), d("b", "10:05", 3))
       job.feed(o("a", "10:05", 11), o("a", "10:15", 12), o("b", "10:05", 13), o("c", "10:05", 14))
-      job.feed(end("11:00"): _*)
-      job.feed(end("11:01"): _*)
-      val expected = Seq("11 1", "12 2", "13 3", "14 -")
-      assert(withoutEnd(job.seen.flatMap(_.rows)).sorted == expected)
+      assert(ended(job) == Seq("11 1", "12 2", "13 3", "14 -"))
     }
     val error = intercept[AnalysisException](query("o.id = d.row.id", "row.v")(newStreams()))
     assert(error.getMessage.contains("has no equality for row.v"), error.getMessage)
@@ -486,23 +430,16 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       Some("10 minutes"),
       ordered = true
     )
-    val queries = Seq[Streams => DataFrame](
-      asof(),
-      closest("backward"),
-      closest("forward"),
-      closest("nearest"),
-      temporal()
-    )
     // The left row before, at and after the time, as its direction allows.
-    val times = Seq(
-      Seq("10:05", "10:06"),
-      Seq("10:05", "10:06"),
-      Seq("10:04", "10:05"),
-      Seq("10:04", "10:06"),
-      Seq("10:05")
+    val queries = Seq[(String, Streams => DataFrame, Seq[String])](
+      ("as-of", asof(), Seq("10:05", "10:06")),
+      ("backward", closest("backward"), Seq("10:05", "10:06")),
+      ("forward", closest("forward"), Seq("10:04", "10:05")),
+      ("nearest", closest("nearest"), Seq("10:04", "10:06")),
+      ("temporal", temporal(), Seq("10:05"))
     )
-    for (((query, times), number) <- queries.zip(times).zipWithIndex; order <- Seq(rows, rows.reverse))
-      withClue(number) {
+    for ((name, query, times) <- queries; order <- Seq(rows, rows.reverse))
+      withClue(name) {
         running(job(values(query))) { job =>
           val facts = times.zipWithIndex.map { case (time, at) => o("a", time, at) }
           // In one batch, or in two that state lies between.
@@ -511,8 +448,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
             job.feed(order.take(2): _*)
             job.feed(order.drop(2) ++ facts: _*)
           }
-          val out = job.feed(end("11:00"): _*) ++ job.feed(end("11:01"): _*)
-          assert(withoutEnd(job.seen.flatMap(_.rows)).sorted == times.indices.map(at => s"$at 7"), out)
+          assert(ended(job) == times.indices.map(at => s"$at 7"))
         }
       }
   }

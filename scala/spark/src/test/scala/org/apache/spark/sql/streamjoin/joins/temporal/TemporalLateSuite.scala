@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
+import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.util.ManualClock
 
 import streamjoin.StreamJoin
@@ -16,7 +16,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
   test("late rows on both sides are dropped, counted and kept") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       running(job(values(temporal()))) { job =>
-        // Both watermarks are 10:00: the row of 09:58 comes out; rows before 10:00 will be late.
+        // Both watermarks are 10:00: the row of 09:58 is emitted; rows before 10:00 will be late.
         job.feed(o("a", "09:58", 1), d("a", "09:58", 2), end("10:00").head, end("10:00")(1))
         job.feed(end("10:00"): _*)
         // The key of the last row has no newer version: rows to come match it.
@@ -41,20 +41,7 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
 
   test("the watermark of an idle table is carried on by the stream") {
     val clock = new ManualClock(1000000000000L)
-    val made = job { streams =>
-      val idle = Frames.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
-      values { streams =>
-        Frames.temporal(
-          streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
-          Seq("id"),
-          "t",
-          Some("op"),
-          "t"
-        )
-      }(streams)
-    }
-    made.clock = clock
-    running(made) { job =>
+    running(clocked(clock)(values(temporal(changes = mayBeIdle(_, "d"))))) { job =>
       assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
       assert(job.feed(o("b", "11:00", 3)).isEmpty)
       // after 30 seconds d is idle, and o.t carries its watermark on to 11:00
@@ -72,34 +59,22 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       clock.advance(60000)
       // d is idle again, and o.t carries its watermark on to 12:00.
       assert(job.feed(o("c", "12:00", 6)) == Seq("10 1", "11 7", "3 5", "9 5"))
-      // A row of the stream is late if it is below what has come out.
+      // A row of the stream is late if it is below what has been emitted.
       assert(job.feed(o("b", "11:59", 12), o("b", "12:00", 13)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
     }
   }
 
-  test("rows of a stream that was idle are late only below what has come out") {
+  test("rows of a stream that was idle are late only below what has been emitted") {
     val clock = new ManualClock(1000000000000L)
-    val made = job(values { streams =>
-      val idle =
-        Frames.idleAfter(streams.raw("o").withWatermark("t", "0 seconds"), "30 seconds").as("o")
-      Frames.temporal(
-        idle.join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
-        Seq("id"),
-        "t",
-        Some("op"),
-        "t"
-      )
-    })
-    made.clock = clock
-    running(made) { job =>
+    running(clocked(clock)(values(temporal(facts = mayBeIdle(_, "o"))))) { job =>
       assert(job.feed(d("a", "10:00", 1), o("a", "10:30", 2)).isEmpty)
       assert(job.feed(d("a", "11:00", 3)).isEmpty)
       // after 30 seconds o is idle, and d.t carries its watermark on to 11:00
       clock.advance(30000)
       assert(job.settle() == Seq("2 1"))
       assert(job.feed(d("b", "11:00", 4)).isEmpty)
-      // Rows before 11:00 have come out: 10:59 is late, 11:00 waits.
+      // Rows before 11:00 have been emitted: 10:59 is late, 11:00 waits.
       assert(job.feed(o("a", "10:59", 5), o("a", "11:00", 6)).isEmpty)
       assert(job.operator.numRowsDroppedByWatermark == 1)
       job.feed(end("12:00"): _*)
@@ -109,18 +84,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("with availableNow, the stream does not wait for versions that do not come") {
-    val made = job(values { streams =>
-      val idle = Frames.idleAfter(streams.raw("d").withWatermark("t", "0 seconds"), "30 seconds")
-      Frames.temporal(
-        streams.marked("o").join(versions(idle), expr("o.id = d.id"), "left_outer"),
-        Seq("id"),
-        "t",
-        Some("op"),
-        "t"
-      )
-    })
     val clock = new ManualClock(1000000000000L)
-    made.clock = clock
+    val made = clocked(clock)(values(temporal(changes = mayBeIdle(_, "d"))))
     assert(made.runOnce(d("a", "2024-01-01T00:00", 1), o("a", "10:00", 2)).isEmpty)
     clock.advance(86400000)
     // d is idle, and o.t carries its watermark on to 2 June, 10:00.
@@ -145,10 +110,8 @@ class TemporalLateSuite extends AnyFunSuite with TemporalTest {
       }
       job.restart()
       job.feed((0 until 5).map(at => o(s"k$at", "10:30", 10 + at)): _*)
-      job.feed(end("11:00"): _*)
-      job.feed(end("11:01"): _*)
-      val met = withoutEnd(job.seen.flatMap(_.rows)).filterNot(_.startsWith("0 ")).sorted
-      assert(met == (0 until 5).map(at => s"${10 + at} $at"), how)
+      val matched = ended(job).filterNot(_.startsWith("0 "))
+      assert(matched == (0 until 5).map(at => s"${10 + at} $at"), how)
     }
   }
 }

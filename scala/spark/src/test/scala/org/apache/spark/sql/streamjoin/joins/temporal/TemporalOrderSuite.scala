@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.SortExec
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
 
-/** The order in which rows come out of a temporal join, and what it costs. */
+/** The order in which a temporal join emits rows, and what it costs. */
 class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
@@ -18,7 +18,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
   test("rows that waited for the first watermark are sorted by all tasks, also if the batch runs again") {
     running(job(values(temporal()))) { job =>
       val facts = (0 until 60).map(minute => o("a", f"10:$minute%02d", minute))
-      // W(o) = 10:59, W(d) = 12:00: all rows but the last come out.
+      // W(o) = 10:59, W(d) = 12:00: all rows but the last are emitted.
       job.feed(facts :+ d("a", "10:30", 1) :+ d("b", "12:00", 2): _*)
       assert(job.seen.last.rows.size == 59)
       assert(sorts(job) == Seq(2))
@@ -30,14 +30,6 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("with ordered=false there is no shuffle above the join, and the rows are the same") {
-    def unordered(streams: Streams): DataFrame = Frames.temporal(
-      streams.marked("o").join(versions(streams.marked("d")), expr("o.id = d.id"), "left_outer"),
-      Seq("id"),
-      "t",
-      Some("op"),
-      "t",
-      ordered = false
-    )
     def closest(streams: Streams): DataFrame = Frames.closest(
       streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
       "t",
@@ -47,7 +39,8 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
       None,
       ordered = false
     )
-    for (query <- Seq[Streams => DataFrame](unordered, closest)) running(job(values(query))) { job =>
+    val queries = Seq[Streams => DataFrame](temporal(ordered = false), closest)
+    for (query <- queries) running(job(values(query))) { job =>
       job.feed(
         (0 until 20).map(at => o(s"k${at % 5}", f"10:$at%02d", at)) ++ (0 until 5).map(at =>
           d(s"k$at", "10:07", at)
@@ -65,9 +58,7 @@ class TemporalOrderSuite extends AnyFunSuite with TemporalTest {
       val log =
         versions(streams.marked("d")).selectExpr("*", "v + 0 AS place", "repeat(id, 9) AS wide").as("d")
       val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
-      Frames
-        .temporal(joined, Seq("id"), "t", Some("op"), "t", order = order)
-        .selectExpr("o.v", "d.place")
+      Frames.temporal(joined, op = Some("op"), order = order).selectExpr("o.v", "d.place")
     }
     for ((order, isKept) <- Seq(Some("place") -> false, None -> true)) running(job(log(order))) { job =>
       job.feed(d("a", "10:00", 1), o("a", "10:00", 2))

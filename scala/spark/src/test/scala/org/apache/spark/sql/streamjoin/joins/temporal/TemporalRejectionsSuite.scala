@@ -16,23 +16,18 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
     words.foreach(word => assert(error.getMessage.contains(word), error.getMessage))
   }
 
-  private def temporalOf(
-      left: DataFrame,
-      right: DataFrame,
-      how: String = "inner",
-      on: String = "o.id = d.id"
-  ) =
-    Frames.temporal(left.as("o").join(right.as("d"), expr(on), how), Seq("id"), "t", None, "t")
+  private def temporalOf(left: DataFrame, right: DataFrame, on: String = "o.id = d.id") =
+    Frames.temporal(left.as("o").join(right.as("d"), expr(on)))
+
+  private def joined(streams: Streams): DataFrame =
+    streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
 
   test("a key outside the equality is rejected") {
     for (on <- Seq("o.v = d.v", "o.id <> d.id", "o.id = concat(d.id, 'x')", "d.id = 'a'"))
       building("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", "has no equality for id", "on=\"... = id\"") {
         temporal(on = on)
       }
-    building("STREAMJOIN_TEMPORAL.NO_KEY", "no key", "key=") { streams =>
-      val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
-      Frames.temporal(joined, Nil, "t", None, "t")
-    }
+    building("STREAMJOIN_TEMPORAL.NO_KEY", "no key", "key=")(s => Frames.temporal(joined(s), key = Nil))
   }
 
   test("a key is rejected if its comparison makes different keys equal") {
@@ -62,31 +57,13 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
 
   test("missing columns and columns of the wrong type are rejected") {
     building("STREAMJOIN_COLUMN.UNKNOWN", "nope", "id, t, v") { streams =>
-      Frames.temporal(
-        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
-        Seq("nope"),
-        "t",
-        None,
-        "t"
-      )
+      Frames.temporal(joined(streams), key = Seq("nope"))
     }
     building("STREAMJOIN_COLUMN.OPERATION_TYPE", "op is a column of text") { streams =>
-      Frames.temporal(
-        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
-        Seq("id"),
-        "t",
-        Some("v"),
-        "t"
-      )
+      Frames.temporal(joined(streams), op = Some("v"))
     }
     building("STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "an event time is a TIMESTAMP") { streams =>
-      Frames.temporal(
-        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
-        Seq("id"),
-        "t",
-        None,
-        "v"
-      )
+      Frames.temporal(joined(streams), asOf = "v")
     }
   }
 
@@ -117,8 +94,7 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
       asof(on = "o.id = d.id AND o.v < d.v")
     )
     building("STREAMJOIN_TEMPORAL.DIRECTION", "sideways", "\"nearest\"") { streams =>
-      val joined = streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"))
-      Frames.closest(joined, "t", "t", "sideways", allowsExact = true, None)
+      Frames.closest(joined(streams), "t", "t", "sideways", allowsExact = true, None)
     }
   }
 
@@ -151,46 +127,18 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
 
   test("a time that has lost its watermark is rejected at start()") {
     val streams = newStreams()
-    val joined = streams
-      .marked("o")
-      .join(streams.marked("r"), expr("o.id = r.id AND o.t >= r.t AND o.t <= r.t + INTERVAL 1 HOUR"))
-    val first = Frames.temporal(
-      joined
-        .select("o.id", "o.t", "o.v")
-        .as("o")
-        .join(streams.marked("d"), expr("o.id = d.id"), "left_outer"),
-      Seq("id"),
-      "t",
-      None,
-      "t"
-    )
-    val second = Frames.temporal(
-      first
-        .selectExpr("o.id AS id", "d.t AS t", "o.v AS v")
-        .as("o")
-        .join(streams.marked("e"), expr("o.id = e.id")),
-      Seq("id"),
-      "t",
-      None,
-      "t"
-    )
+    val between = expr("o.id = r.id AND o.t >= r.t AND o.t <= r.t + INTERVAL 1 HOUR")
+    val left = streams.marked("o").join(streams.marked("r"), between).select("o.id", "o.t", "o.v").as("o")
+    val first = Frames.temporal(left.join(streams.marked("d"), expr("o.id = d.id"), "left_outer"))
+    val matched = first.selectExpr("o.id AS id", "d.t AS t", "o.v AS v").as("o")
+    val second = Frames.temporal(matched.join(streams.marked("e"), expr("o.id = e.id")))
     assert(rejection(second.select("o.v")).getCondition == "STREAMJOIN_ORDER_WATERMARK")
   }
 
   test("a key that is not the same in every batch is rejected at start()") {
     val streams = newStreams()
-    val left = streams.marked("o")
-    val error = rejection {
-      Frames
-        .temporal(
-          left.join(streams.marked("d"), expr("concat(o.id, current_date()) = d.id")),
-          Seq("id"),
-          "t",
-          None,
-          "t"
-        )
-        .select("o.v")
-    }
+    val on = "concat(o.id, current_date()) = d.id"
+    val error = rejection(temporalOf(streams.marked("o"), streams.marked("d"), on).select("o.v"))
     assert(error.getCondition == "STREAMJOIN_TEMPORAL.KEY_TYPE", error.getMessage)
   }
 

@@ -22,15 +22,16 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
       how: String = "left_outer",
       on: String = "o.id = d.id",
       history: Option[String] = None,
-      operation: String = Operation
+      operation: String = Operation,
+      facts: Streams => DataFrame = _.marked("o"),
+      changes: Streams => DataFrame = _.marked("d"),
+      ordered: Boolean = true
   ): Streams => DataFrame = streams =>
     Frames.temporal(
-      streams.marked("o").join(versions(streams.marked("d"), operation), expr(on), how),
-      Seq("id"),
-      "t",
-      Some("op"),
-      "t",
-      history
+      facts(streams).join(versions(changes(streams), operation), expr(on), how),
+      op = Some("op"),
+      history = history,
+      ordered = ordered
     )
 
   protected def asof(
@@ -39,11 +40,7 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
       condition: String = "o.t >= d.t",
       tolerance: Option[String] = None
   ): Streams => DataFrame = streams =>
-    Frames.asof(
-      streams.marked("o").join(streams.marked("d"), expr(on), how),
-      expr(condition),
-      tolerance
-    )
+    Frames.asof(streams.marked("o").join(streams.marked("d"), expr(on), how), expr(condition), tolerance)
 
   protected def values(query: Streams => DataFrame): Streams => DataFrame =
     query(_).selectExpr("o.v AS a", "d.v AS b")
@@ -54,4 +51,10 @@ private[streamjoin] trait TemporalTest extends CheckpointTest { this: AnyFunSuit
 
   /** Output without the rows of [[end]]. */
   protected def withoutEnd(rows: Iterable[String]): Seq[String] = withoutClosingRows(rows, "999")
+
+  /** All output, sorted, once both watermarks are past all rows so far. */
+  protected def ended(job: Job, times: String*): Seq[String] = {
+    (if (times.isEmpty) Seq("11:00", "11:01") else times).foreach(time => job.feed(end(time): _*))
+    withoutEnd(job.seen.flatMap(_.rows)).sorted
+  }
 }
