@@ -10,7 +10,7 @@ import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.functions.{col, expr, timestamp_seconds}
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.LeaseFiles
@@ -24,13 +24,18 @@ class LeasesSuite extends AnyFunSuite with TableTest {
     spark.readStream.format("streamjoin").load(it.root).drop("_version")
   )
 
+  private def keepingOneVersion(body: Maintainer => Any): Unit =
+    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
+      val it = customers
+      during(it)(body(it)): Unit
+    }
+
   private def lookUp(it: Maintainer, options: Map[String, String] = Map.empty) = new Stream(orders =>
-    orders
-      .withColumn("at", timestamp_seconds(col("order_id")))
-      .withWatermark("at", "0 seconds")
-      .join(table(it.root, options), expr("id = customer_id"), "left_outer")
-      .select("name", "item")
+    timed(orders).join(table(it.root, options), expr("id = customer_id"), "left_outer").select("name", "item")
   )
+
+  /** Adds a customer in a version of its own, for each id. */
+  private def add(it: Maintainer, ids: Range): Unit = ids.foreach(id => it.feed(Row(id, "Ann", "insert")))
 
   test("running readers keep their leases while nothing changes, whatever a store makes of times") {
     withConf(
@@ -51,7 +56,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
           assert(names.size == 3)
           Thread.sleep(4000)
           // Its maintainer ends those that have not been renewed.
-          (3 to 6).foreach(id => it.feed(Row(id, "Ann", "insert")))
+          add(it, 3 to 6)
           assert(ArrangementState.of(it.folder).readers.map(_.id).toSet == names)
           reader.settle()
           assert(reader.sum().size == 6)
@@ -65,42 +70,36 @@ class LeasesSuite extends AnyFunSuite with TableTest {
   }
 
   test("a lease of a version that was restored away keeps nothing") {
-    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
-      val it = customers
-      during(it) {
-        (1 to 3).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        val leases = new LeaseFiles(it.folder)
-        leases.renew("one of another line", 1, Some(UUID.randomUUID()))
-        leases.renew("one of before there were ids", 2)
-        (4 to 8).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        assert(it.folder.manifest(7).since == 2)
-        leases.release("one of before there were ids")
-        it.feed(Row(9, "Ann", "insert"))
-        assert(it.folder.manifest(8).since == 7)
-      }
+    keepingOneVersion { it =>
+      add(it, 1 to 3)
+      val leases = new LeaseFiles(it.folder)
+      leases.renew("one of another line", 1, Some(UUID.randomUUID()))
+      leases.renew("one of before there were ids", 2)
+      add(it, 4 to 8)
+      assert(it.folder.manifest(7).since == 2)
+      leases.release("one of before there were ids")
+      it.feed(Row(9, "Ann", "insert"))
+      assert(it.folder.manifest(8).since == 7)
     }
   }
 
   test("a reader that comes to the version of its lease once more keeps it") {
-    withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
-      val it = customers
-      during(it) {
-        (1 to 2).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        val leases = new LeaseFiles(it.folder)
-        leases.renew("holder", 1, Some(it.folder.manifest(1).id))
-        (3 to 4).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        // It had read beyond, and then this number, before the arrangement was restored.
-        leases.renew("reader", 9, Some(UUID.randomUUID()))
-        leases.renew("reader", 3, Some(UUID.randomUUID()))
-        assert(leases.all.filter(_.reader == "reader").map(_.version) == Seq(3))
-        (5 to 7).foreach(id => it.feed(Row(id, "Ann", "insert")))
-        assert(leases.isOfOther(leases.all.find(_.reader == "reader").get))
-        leases.renew("reader", 3, Some(it.folder.manifest(3).id))
-        assert(!leases.isOfOther(leases.all.find(_.reader == "reader").get))
-        leases.release("holder")
-        it.feed(Row(8, "Ann", "insert"))
-        assert(it.folder.manifest(7).since == 3)
-      }
+    keepingOneVersion { it =>
+      add(it, 1 to 2)
+      val leases = new LeaseFiles(it.folder)
+      leases.renew("holder", 1, Some(it.folder.manifest(1).id))
+      add(it, 3 to 4)
+      // It had read beyond, and then this number, before the arrangement was restored.
+      leases.renew("reader", 9, Some(UUID.randomUUID()))
+      leases.renew("reader", 3, Some(UUID.randomUUID()))
+      assert(leases.all.filter(_.reader == "reader").map(_.version) == Seq(3))
+      add(it, 5 to 7)
+      assert(leases.isOfOther(leases.all.find(_.reader == "reader").get))
+      leases.renew("reader", 3, Some(it.folder.manifest(3).id))
+      assert(!leases.isOfOther(leases.all.find(_.reader == "reader").get))
+      leases.release("holder")
+      it.feed(Row(8, "Ann", "insert"))
+      assert(it.folder.manifest(7).since == 3)
     }
   }
 
@@ -127,7 +126,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
           it.feed(Row(id, "Ann", "insert"))
         })
         assert(ids.map(_._1).distinct == Seq(1))
-        (6 to 7).foreach(id => it.feed(Row(id, "Ann", "insert")))
+        add(it, 6 to 7)
         assert(it.folder.manifest(5).since == 1)
         // As if they had read those versions before the arrangement was restored.
         files.foreach { file =>

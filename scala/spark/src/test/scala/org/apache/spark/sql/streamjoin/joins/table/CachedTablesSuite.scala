@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.ExplainMode
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper
-import org.apache.spark.sql.functions._
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.{DataFrame, Row}
 
@@ -45,9 +45,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
   }
 
   test("a batch query reads the cached rows, as with any other source") {
-    val people = customers
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
       val cached = table(people.root).cache()
       try {
         assert(cached.count() == 2)
@@ -60,10 +58,8 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
   }
 
   test("a look-up of a cached projection and filter of a table sees its changes") {
-    val people = customers
-    def some = table(people.root).where("id < 10").select(col("id"), upper(col("name")).as("name")).persist()
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      def some = table(people.root).where("id < 10").selectExpr("id", "upper(name) AS name").persist()
       val query = new Stream(joined(some))
       try
         during(query) {
@@ -76,9 +72,7 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
   }
 
   test("a look-up of a view sees changes after CACHE TABLE and CACHE TABLE ... AS") {
-    val people = customers
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
       table(people.root).createOrReplaceTempView("people")
       try {
         spark.sql("CACHE TABLE people")
@@ -100,14 +94,8 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
   }
 
   test("rows kept by rematch= match later rows of a cached table") {
-    val people = customers
-    val query = new Stream({ orders =>
-      val timed =
-        orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
-      joined(table(people.root, Map("rematch" -> "100 seconds")).cache())(timed)
-    })
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(orders => joined(table(people.root, rematch).cache())(timed(orders)))
       try
         during(query) {
           assert(query.add(Row(1, 3, "Keyboard")).next == Seq("- Keyboard"))
@@ -120,18 +108,15 @@ class CachedTablesSuite extends AnyFunSuite with TableTest {
   }
 
   test("a cached table is explained and rejected like any other") {
-    val people = customers
-    during(people) {
-      loaded(people)
-      def cached(rematch: Boolean) =
-        table(people.root, if (rematch) Map("rematch" -> "100 seconds") else Map.empty).cache()
+    withCustomers { people =>
       def orders =
         spark.readStream.format("rate").load().toDF("at", "customer_id").withWatermark("at", "0 seconds")
-      def left(rematch: Boolean) = orders.join(cached(rematch), expr("id = customer_id"), "left_outer")
+      def join(how: String, options: Map[String, String] = Map.empty) =
+        orders.join(table(people.root, options).cache(), expr("id = customer_id"), how)
       try {
-        assert(explained(left(rematch = false)).contains("LookUp"))
-        assert(explained(left(rematch = true)).contains("StreamTableJoin"))
-        val semi = orders.join(cached(rematch = false), expr("id = customer_id"), "left_semi")
+        assert(explained(join("left_outer")).contains("LookUp"))
+        assert(explained(join("left_outer", rematch)).contains("StreamTableJoin"))
+        val semi = join("left_semi")
         rejected("STREAMJOIN_TABLE.JOIN_TYPE")(semi.writeStream.format("noop").start().stop())
       } finally spark.catalog.clearCache()
     }

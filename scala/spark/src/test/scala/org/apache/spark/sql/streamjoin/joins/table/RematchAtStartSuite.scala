@@ -2,28 +2,19 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions._
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.ArrangementTest
-import org.apache.spark.sql.{DataFrame, Row}
 
 /** Kept rows are matched with a table that changed while the query was stopped. */
 class RematchAtStartSuite extends AnyFunSuite with TableTest {
   import ArrangementTest._
 
   private def query(people: Maintainer, trigger: Trigger = Trigger.ProcessingTime(0)): Stream =
-    new Stream(named(people.root), trigger)
-
-  private def named(root: String)(orders: DataFrame): DataFrame = {
-    val timed = orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
-    timed
-      .join(table(root, Map("rematch" -> "100 seconds")), expr("id = customer_id"), "left_outer")
-      .select("name", "item")
-  }
+    new Stream(rematched(people.root), trigger)
 
   /** Stops the query with a kept row, which then gets a match in the table. */
   private def stopped(people: Maintainer, query: Stream): Unit = {
-    loaded(people)
     query.add(Row(1, 3, "Keyboard"))
     during(query)(assert(ended(query) == Seq("- Keyboard")))
     people.feed(Row(3, "Ann", "insert"))
@@ -37,9 +28,8 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
   private def batches(query: Stream): Seq[Long] = numbers(query.checkpoint, "commits")
 
   test("kept rows are rematched at the start without a new row of the stream") {
-    val people = customers
-    val silent = query(people)
-    during(people) {
+    withCustomers { people =>
+      val silent = query(people)
       stopped(people, silent)
       during(silent)(assert(silent.next == Seq("Ann Keyboard")))
       val ran = batches(silent)
@@ -49,9 +39,8 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
   }
 
   test("a batch that runs again gives the same rows") {
-    val people = customers
-    val silent = query(people)
-    during(people) {
+    withCustomers { people =>
+      val silent = query(people)
       stopped(people, silent)
       during(silent)(assert(silent.all == Seq("- Keyboard", "Ann Keyboard")))
       forgetCommit(silent.checkpoint)
@@ -61,9 +50,8 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
   }
 
   test("kept rows are rematched under availableNow, which ends by itself") {
-    val people = customers
-    val daily = query(people, Trigger.AvailableNow())
-    during(people) {
+    withCustomers { people =>
+      val daily = query(people, Trigger.AvailableNow())
       stopped(people, daily)
       during(daily)(assert(ended(daily) == Seq("Ann Keyboard")))
       daily.add(Row(2, 4, "Lamp"), Row(3, 1, "Mouse"))
@@ -79,9 +67,8 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
 
   test("kept rows are not rematched at the start if Spark runs no batches without data") {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
-      val people = customers
-      val silent = query(people)
-      during(people) {
+      withCustomers { people =>
+        val silent = query(people)
         stopped(people, silent)
         during(silent) {
           assert(silent.next.isEmpty)

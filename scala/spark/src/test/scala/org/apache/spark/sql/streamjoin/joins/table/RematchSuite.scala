@@ -5,38 +5,29 @@ import scala.collection.mutable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.OneTimeTrigger
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.arrangement.storage.LeaseFiles
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** Outer joins of a stream with a table in which an unmatched row may get its match later. */
 class RematchSuite extends AnyFunSuite with TableTest {
 
-  /** The event time of an order is its number, in seconds. */
-  private def timed(orders: DataFrame): DataFrame =
-    orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
-
-  private val rematch = Map("rematch" -> "100 seconds")
-
-  private def named(root: String)(orders: DataFrame): DataFrame =
-    timed(orders).join(table(root, rematch), expr("id = customer_id"), "left_outer").select("name", "item")
+  /** Every column of an order, and of its customer. */
+  private def joined(root: String, options: Map[String, String] = rematch)(orders: DataFrame): DataFrame =
+    timed(orders).join(table(root, options), expr("id = customer_id"), "left_outer")
 
   private def order(number: Int, customer: Integer, item: String) = Row(number, customer, item)
 
   test("a table row that comes late emits the waiting rows with their match, once") {
-    val people = customers
-    val left = new Stream(named(people.root))
-    val right = new Stream(orders =>
-      table(people.root, rematch)
-        .join(timed(orders), expr("id = customer_id"), "right_outer")
-        .select("name", "item")
-    )
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val left = new Stream(rematched(people.root))
+      val right = new Stream(orders =>
+        table(people.root, rematch)
+          .join(timed(orders), expr("id = customer_id"), "right_outer")
+          .select("name", "item")
+      )
       during(left, right) {
         val both = Seq(left, right)
         both.foreach(_.add(order(1, 1, "Computer"), order(2, 1, "Mouse"), order(3, 3, "Keyboard")))
@@ -46,16 +37,14 @@ class RematchSuite extends AnyFunSuite with TableTest {
         people.feed(Row(3, "Ann", "insert"))
         both.foreach(query => assert(query.next == Seq("Ann Keyboard"), "without a new row of the stream"))
         people.feed(Row(3, "Anna", "update"), Row(1, "Johnny", "update"))
-        both.foreach(query => assert(query.next.isEmpty, "rows that came out with a match stay as they are"))
+        both.foreach(query => assert(query.next.isEmpty, "rows that were emitted with a match do not change"))
       }
     }
   }
 
   test("rows are kept for the given event time, and not at all without a time or a key") {
-    val people = customers
-    val query = new Stream(named(people.root))
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(rematched(people.root))
       during(query) {
         query.add(order(10, 3, "Keyboard"), order(20, 4, "Lamp"), order(20, null, "Pen"))
         query.add(Row(null, 3, "Never"))
@@ -78,17 +67,12 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("a filter with a scalar subquery works below and above the join") {
-    val people = customers
-    val least = "customer_id > (SELECT min(id) FROM range(3))"
-    val below = new Stream(orders => named(people.root)(orders.where(least)))
-    val above = new Stream(orders =>
-      timed(orders)
-        .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
-        .where(least)
-        .select("name", "item")
-    )
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val least = "customer_id > (SELECT min(id) FROM range(3))"
+      val below = new Stream(orders => rematched(people.root)(orders.where(least)))
+      val above = new Stream(orders =>
+        joined(people.root)(orders).where(least).select("name", "item")
+      )
       during(below, above) {
         val both = Seq(below, above)
         both.foreach(_.add(order(1, 1, "Computer"), order(2, 0, "Mouse"), order(3, 3, "Keyboard")))
@@ -100,16 +84,13 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("a windowed count above waits for rows that may still be rematched") {
-    val people = customers
-    val counts = new Stream(orders =>
-      timed(orders)
-        .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
-        .groupBy(window(col("at"), "10 seconds"), col("name"))
-        .count()
-        .select("name", "count")
-    )
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val counts = new Stream(orders =>
+        joined(people.root)(orders)
+          .groupBy(window(col("at"), "10 seconds"), col("name"))
+          .count()
+          .select("name", "count")
+      )
       during(counts) {
         // watermark 50 s - 100 s < 0 s: the row of 3 s may still be rematched
         counts.add(order(1, 1, "Computer"), order(3, 3, "Keyboard"), order(50, 1, "Desk"))
@@ -125,10 +106,8 @@ class RematchSuite extends AnyFunSuite with TableTest {
 
   test("a query that was stopped for longer than its lease looks all kept rows up again") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
-      val people = customers
-      val query = new Stream(named(people.root))
-      during(people) {
-        loaded(people)
+      withCustomers { people =>
+        val query = new Stream(rematched(people.root))
         during(query) {
           query.add(order(1, 3, "Keyboard"))
           assert(query.next == Seq("- Keyboard"))
@@ -146,18 +125,11 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("a single watermark above the join is rejected, as it would lose rematched rows") {
-    val people = customers
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
       withConf("spark.sql.streaming.statefulOperator.allowMultiple" -> "false") {
-        val windows = new Stream(orders =>
-          timed(orders)
-            .join(table(people.root, rematch), expr("id = customer_id"), "left_outer")
-            .groupBy(window(col("at"), "10 seconds"))
-            .count()
-            .select("count")
-        )
-        rejected("STREAMJOIN_SINGLE_WATERMARK")(windows.start())
+        rejected("STREAMJOIN_SINGLE_WATERMARK") {
+          start(joined(people.root)(_).groupBy(window(col("at"), "10 seconds")).count().select("count"))
+        }
       }
     }
   }
@@ -196,16 +168,14 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("the same table can be joined twice, told apart by aliases alone") {
-    val people = customers
-    val query = new Stream({ orders =>
-      val names = table(people.root, rematch)
-      timed(orders)
-        .join(names.toDF("a", "buyer"), expr("a = customer_id"), "left_outer")
-        .join(names.toDF("b", "payer"), expr("b = order_id"), "left_outer")
-        .select("item", "buyer", "payer")
-    })
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream({ orders =>
+        val names = table(people.root, rematch)
+        timed(orders)
+          .join(names.toDF("a", "buyer"), expr("a = customer_id"), "left_outer")
+          .join(names.toDF("b", "payer"), expr("b = order_id"), "left_outer")
+          .select("item", "buyer", "payer")
+      })
       during(query) {
         query.add(order(2, 1, "Cup"), order(3, 2, "Pen"))
         assert(query.next == Seq("Cup John Frank", "Pen Frank -"))
@@ -218,7 +188,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
   test("SQL: WITH (rematch = ...) joins by the declared key, also below a join with USING") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
-      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val people = customersIn(s"$folder/people")
       val query = new Stream({ orders =>
         timed(orders.selectExpr("customer_id AS id", "order_id", "item"))
           .createOrReplaceTempView("timed_orders")
@@ -238,15 +208,13 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a cached table is looked up as it is, not as it was cached") {
-    val people = customers
-    during(people) {
-      loaded(people)
+  test("a cached table is looked up in its current version, not as it was cached") {
+    withCustomers { people =>
       val cached = table(people.root, rematch).cache()
       assert(cached.count() == 2)
-      def met(orders: DataFrame) =
+      def matched(orders: DataFrame) =
         timed(orders).join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
-      val query = new Stream(met)
+      val query = new Stream(matched)
       during(query) {
         query.add(order(1, 3, "Keyboard"))
         assert(query.next == Seq("- Keyboard"))
@@ -254,19 +222,15 @@ class RematchSuite extends AnyFunSuite with TableTest {
         assert(query.next == Seq("Ann Keyboard"))
       }
       val out = new java.io.ByteArrayOutputStream
-      Console.withOut(out)(
-        met(MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark).toDF()).explain()
-      )
+      Console.withOut(out)(matched(memory(Orders).toDF()).explain())
       assert(out.toString.contains("StreamTableJoin"))
       cached.unpersist()
     }
   }
 
   test("kept rows see a table that changed while the query was stopped, even without new rows") {
-    val people = customers
-    val query = new Stream(named(people.root))
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(rematched(people.root))
       during(query) {
         query.add(order(1, 3, "Keyboard"), order(1, 4, "Lamp"))
         assert(query.next == Seq("- Keyboard", "- Lamp"))
@@ -287,36 +251,29 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("kept rows are rematched by runs that end by themselves, even after a rejected start") {
-    val people = customers
-    val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
-    val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
-    def run(
-        joined: DataFrame => DataFrame = named(people.root),
-        trigger: Trigger = Trigger.AvailableNow()
-    ): Seq[String] = {
-      rows.clear()
-      val query = joined(input.toDF()).writeStream
-        .foreachBatch((batch: DataFrame, _: Long) => rows ++= batch.collect().map(JoinTest.text): Unit)
-        .option("checkpointLocation", checkpoint)
-        .trigger(trigger)
-        .start()
-      query.awaitTermination()
-      rows.toSeq.sorted
-    }
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
+      val input = memory(Orders)
+      def run(
+          joined: DataFrame => DataFrame = rematched(people.root),
+          trigger: Trigger = Trigger.AvailableNow()
+      ): Seq[String] = {
+        rows.clear()
+        val query = joined(input.toDF()).writeStream
+          .foreachBatch((batch: DataFrame, _: Long) => rows ++= batch.collect().map(JoinTest.text): Unit)
+          .option("checkpointLocation", checkpoint)
+          .trigger(trigger)
+          .start()
+        query.awaitTermination()
+        rows.toSeq.sorted
+      }
       input.addData(order(1, 3, "Keyboard"), order(1, 4, "Lamp"))
       assert(run() == Seq("- Keyboard", "- Lamp"))
       people.feed(Row(3, "Ann", "insert"))
       assert(run() == Seq("Ann Keyboard"))
       assert(run().isEmpty)
       people.feed(Row(4, "Eve", "insert"))
-      rejected("STREAMJOIN_CHECKPOINT_CHANGED") {
-        run(
-          timed(_)
-            .join(table(people.root, Map("rematch" -> "7 seconds")), expr("id = customer_id"), "left_outer")
-        )
-      }
+      rejected("STREAMJOIN_CHECKPOINT_CHANGED")(run(joined(people.root, Map("rematch" -> "7 seconds"))))
       assert(run() == Seq("Eve Lamp"))
       // A run of a single batch spends it on the stream's new rows.
       input.addData(order(2, 5, "Chair"))
@@ -328,12 +285,10 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("an availableNow run ends, however often the table changes") {
-    val people = customers
-    during(people) {
-      loaded(people)
-      val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
+    withCustomers { people =>
+      val input = memory(Orders)
       input.addData(order(1, 9, "Keyboard"))
-      val query = named(people.root)(input.toDF()).writeStream
+      val query = rematched(people.root)(input.toDF()).writeStream
         .foreachBatch { (batch: DataFrame, number: Long) =>
           assert(batch.collect().length == 1)
           people.feed(Row(3, s"Ann $number", "update")): Unit
@@ -347,10 +302,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("a query that cannot keep rows is rejected") {
-    val people = customers
-    during(people) {
-      loaded(people)
-      def start(joined: DataFrame => DataFrame): Any = during(new Stream(joined))(())
+    withCustomers { people =>
       def late = table(people.root, rematch)
       val on = expr("id = customer_id")
       assert(
@@ -392,13 +344,9 @@ class RematchSuite extends AnyFunSuite with TableTest {
   }
 
   test("EXPLAIN shows the look-up, and the checkpoint rejects another duration") {
-    val people = customers
-    var length = "100 seconds"
-    val query = new Stream(
-      timed(_).join(table(people.root, Map("rematch" -> length)), expr("id = customer_id"), "left_outer")
-    )
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      var length = "100 seconds"
+      val query = new Stream(joined(people.root, Map("rematch" -> length))(_))
       during(query) {
         query.add(order(1, 3, "Keyboard"))
         query.settle()

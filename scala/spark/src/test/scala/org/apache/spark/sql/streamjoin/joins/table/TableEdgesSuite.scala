@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions._
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.{AnalysisException, Row}
 
 /** Joins with tables as users write them, and the messages for mistakes. */
@@ -11,41 +11,36 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
   private val items = Seq(Row(1, 1, "Computer"), Row(2, 2, "Mouse"), Row(3, 3, "Keyboard"))
 
   test("table RIGHT JOIN stream works, with a filter that turns it into an inner join") {
-    val people = customers
-    val query = new Stream(orders =>
-      table(people.root)
-        .join(orders, expr("id = customer_id"), "right_outer")
-        .where("name = 'John'")
-        .select("id", "name", "item")
-    )
-    val sql = new Stream({ orders =>
-      orders.createOrReplaceTempView("edge_orders")
-      table(people.root).createOrReplaceTempView("edge_people")
-      spark.sql("SELECT * FROM edge_people p RIGHT JOIN edge_orders o ON p.id = o.customer_id WHERE p.id > 1")
-    })
-    val written = new Stream(orders => table(people.root).join(orders, expr("id = customer_id")))
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(orders =>
+        table(people.root)
+          .join(orders, expr("id = customer_id"), "right_outer")
+          .where("name = 'John'")
+          .select("id", "name", "item")
+      )
+      val sql = new Stream({ orders =>
+        orders.createOrReplaceTempView("edge_orders")
+        table(people.root).createOrReplaceTempView("edge_people")
+        spark.sql(
+          "SELECT * FROM edge_people p RIGHT JOIN edge_orders o ON p.id = o.customer_id WHERE p.id > 1"
+        )
+      })
       during(query, sql) {
         Seq(query, sql).foreach(_.add(items: _*))
         assert(query.all == Seq("1 John Computer"))
         assert(sql.all == Seq("2 Frank 2 2 Mouse"), "columns come in the order of the query")
       }
-      assert(rejected("STREAMJOIN_TABLE.ON_THE_LEFT")(during(written)(())).contains("Write the stream first"))
+      def written = start(orders => table(people.root).join(orders, expr("id = customer_id")))
+      assert(rejected("STREAMJOIN_TABLE.ON_THE_LEFT")(written).contains("Write the stream first"))
     }
   }
 
   test("a subquery below a table with rematch= is rejected at once") {
-    val people = customers
-    spark.range(2).createOrReplaceTempView("edge_numbers")
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      spark.range(2).createOrReplaceTempView("edge_numbers")
       val query = new Stream({ orders =>
-        val timed =
-          orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
-        val some = table(people.root, Map("rematch" -> "1 hour"))
-          .where("id > (SELECT max(id) FROM edge_numbers)")
-        timed.join(some, expr("id = customer_id"), "left_outer")
+        val some = table(people.root, rematch).where("id > (SELECT max(id) FROM edge_numbers)")
+        timed(orders).join(some, expr("id = customer_id"), "left_outer")
       })
       assert(rejected("STREAMJOIN_TABLE.REMATCH_SUBQUERY")(during(query)(())).contains("subquery"))
       // Without `rematch=` it is an ordinary filter.
@@ -60,7 +55,7 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
   test("joining changelog streams as DataFrames is rejected, with advice on sj.delta_join and sj.table") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
-      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val people = customersIn(s"$folder/people")
       val towns = maintainer("id INT, town STRING", Seq(Seq("id")), root = s"$folder/towns")
       during(people, towns) {
         loaded(people)

@@ -40,27 +40,25 @@ class TableInputsSuite extends AnyFunSuite with TableTest {
   }
 
   test("the output of an aggregation is looked up as it comes") {
-    val people = customers
-    def run(mode: String): Seq[String] = {
-      val input = MemoryStream[Int](Encoders.scalaInt, spark)
-      val named = input
-        .toDF()
-        .groupBy("value")
-        .count()
-        .join(table(people.root), expr("value = id"))
-        .select("name", "count")
-      val name = s"counted_$mode"
-      val query = named.writeStream.format("memory").queryName(name).outputMode(mode).start()
-      try {
-        input.addData(Seq(1, 1))
-        query.processAllAvailable()
-        input.addData(Seq(1, 2))
-        query.processAllAvailable()
-        spark.table(name).collect().map(JoinTest.text).toSeq.sorted
-      } finally query.stop()
-    }
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      def run(mode: String): Seq[String] = {
+        val input = MemoryStream[Int](Encoders.scalaInt, spark)
+        val named = input
+          .toDF()
+          .groupBy("value")
+          .count()
+          .join(table(people.root), expr("value = id"))
+          .select("name", "count")
+        val name = s"counted_$mode"
+        val query = named.writeStream.format("memory").queryName(name).outputMode(mode).start()
+        try {
+          input.addData(Seq(1, 1))
+          query.processAllAvailable()
+          input.addData(Seq(1, 2))
+          query.processAllAvailable()
+          spark.table(name).collect().map(JoinTest.text).toSeq.sorted
+        } finally query.stop()
+      }
       assert(run("complete") == Seq("Frank 1", "John 3"))
       assert(run("update") == Seq("Frank 1", "John 2", "John 3"))
     }

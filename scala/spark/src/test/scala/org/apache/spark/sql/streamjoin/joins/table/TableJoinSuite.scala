@@ -25,17 +25,14 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   private val items = Seq(Row(1, 1, "Computer"), Row(2, 1, "Mouse"), Row(3, 3, "Keyboard"))
 
   test("inner, left and right joins with a table") {
-    val people = customers
-    val inner = new Stream(joined(people.root, "inner"))
-    val left = new Stream(joined(people.root, "left_outer"))
-    val right = new Stream(orders => {
-      val names = table(people.root)
-      names
-        .join(orders, names("id") === orders("customer_id"), "right_outer")
-        .select(names("name"), orders("item"))
-    })
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val inner = new Stream(joined(people.root, "inner"))
+      val left = new Stream(joined(people.root, "left_outer"))
+      val right = new Stream(orders => {
+        val names = table(people.root)
+        val joined = names.join(orders, names("id") === orders("customer_id"), "right_outer")
+        joined.select(names("name"), orders("item"))
+      })
       during(inner, left, right) {
         Seq(inner, left, right).foreach(_.add(items: _*))
         assert(inner.all == Seq("John Computer", "John Mouse"))
@@ -47,16 +44,14 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("a filter turns a right join into an inner join") {
-    val people = customers
-    val query = new Stream({ orders =>
-      orders.createOrReplaceTempView("orders_of_right")
-      table(people.root).createOrReplaceTempView("people_of_right")
-      spark.sql(
-        "SELECT p.name, o.item FROM people_of_right p RIGHT JOIN orders_of_right o ON p.id = o.customer_id WHERE p.name = 'John'"
-      )
-    })
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream({ orders =>
+        orders.createOrReplaceTempView("orders_of_right")
+        table(people.root).createOrReplaceTempView("people_of_right")
+        spark.sql(
+          "SELECT p.name, o.item FROM people_of_right p RIGHT JOIN orders_of_right o ON p.id = o.customer_id WHERE p.name = 'John'"
+        )
+      })
       during(query)(assert(query.add(items: _*).all == Seq("John Computer", "John Mouse")))
       during(query)(assert(query.add(items.head).next == Seq("John Computer", "John Computer", "John Mouse")))
     }
@@ -84,18 +79,16 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("a cached table is still looked up as of each batch") {
-    val people = customers
-    def named(cached: DataFrame)(orders: DataFrame) =
-      orders.join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
-    def frame = table(people.root)
-    def persisted = frame.cache()
-    lazy val inSql = {
-      frame.createOrReplaceTempView("people_to_cache")
-      spark.sql("CACHE TABLE people_to_cache")
-      spark.table("people_to_cache")
-    }
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      def named(cached: DataFrame)(orders: DataFrame) =
+        orders.join(cached, expr("id = customer_id"), "left_outer").select("name", "item")
+      def frame = table(people.root)
+      def persisted = frame.cache()
+      lazy val inSql = {
+        frame.createOrReplaceTempView("people_to_cache")
+        spark.sql("CACHE TABLE people_to_cache")
+        spark.table("people_to_cache")
+      }
       val before = Seq(
         named(persisted) _,
         named(frame.where("id > 0").select("id", "name").cache()) _,
@@ -118,10 +111,8 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("a batch that runs again sees the version it saw before") {
-    val people = customers
-    val query = new Stream(joined(people.root, "left_outer"))
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(joined(people.root, "left_outer"))
       during(query)(assert(query.add(items.head).all == Seq("John Computer")))
       forgetCommit(query.checkpoint)
       (1 to 5).foreach { number =>
@@ -136,10 +127,8 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("asOf=previous looks up the version before the newest") {
-    val people = customers
-    val query = new Stream(joined(people.root, "left_outer", Map("asOf" -> "previous")))
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(joined(people.root, "left_outer", Map("asOf" -> "previous")))
       during(query) {
         assert(query.add(items.head).next == Seq("- Computer"))
         people.feed(Row(1, "Johnny", "update"))
@@ -149,10 +138,8 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("with atLeast, a stream does not start before its table has loaded") {
-    val people = customers
-    val query = new Stream(joined(people.root, "left_outer", Map("atLeast" -> "1")))
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream(joined(people.root, "left_outer", Map("atLeast" -> "1")))
       during(query) {
         query.add(items.head)
         people.feed(Row(1, "Johnny", "update"))
@@ -162,15 +149,13 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("of two look-ups of one table, the one with atLeast makes the query wait") {
-    val people = customers
-    val query = new Stream({ orders =>
-      orders
-        .join(table(people.root, Map("atLeast" -> "1")).toDF("a", "buyer"), expr("a = customer_id"))
-        .join(table(people.root).toDF("b", "payer"), expr("b = order_id"))
-        .select("item", "buyer", "payer")
-    })
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      val query = new Stream({ orders =>
+        orders
+          .join(table(people.root, Map("atLeast" -> "1")).toDF("a", "buyer"), expr("a = customer_id"))
+          .join(table(people.root).toDF("b", "payer"), expr("b = order_id"))
+          .select("item", "buyer", "payer")
+      })
       during(query) {
         query.add(Row(2, 1, "Cup"))
         people.feed(Row(1, "Johnny", "update"))
@@ -204,24 +189,20 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   }
 
   test("an aggregation and a stream join above the look-up use the watermark of the stream") {
-    val people = customers
-    def timed(orders: DataFrame) =
-      orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
-    def named(orders: DataFrame) = {
-      val names = table(people.root)
-      timed(orders).join(names, col("customer_id") === names("id")).select("name", "item", "at")
-    }
-    val counts = new Stream(orders =>
-      named(orders).groupBy(window(col("at"), "10 seconds"), col("name")).count().select("name", "count")
-    )
-    val pairs = new Stream(orders => {
-      val others = timed(orders).select(col("item").as("other"), col("at").as("then"))
-      named(orders)
-        .join(others, expr("item = other AND then BETWEEN at AND at + INTERVAL 5 SECONDS"))
-        .select("name", "item")
-    })
-    during(people) {
-      loaded(people)
+    withCustomers { people =>
+      def named(orders: DataFrame) = {
+        val names = table(people.root)
+        timed(orders).join(names, col("customer_id") === names("id")).select("name", "item", "at")
+      }
+      val counts = new Stream(orders =>
+        named(orders).groupBy(window(col("at"), "10 seconds"), col("name")).count().select("name", "count")
+      )
+      val pairs = new Stream(orders => {
+        val others = timed(orders).select(col("item").as("other"), col("at").as("then"))
+        named(orders)
+          .join(others, expr("item = other AND then BETWEEN at AND at + INTERVAL 5 SECONDS"))
+          .select("name", "item")
+      })
       during(counts, pairs) {
         // watermark 25 s: the window from 0 s to 10 s is complete
         Seq(counts, pairs).foreach(_.add(items :+ Row(25, 2, "Screen"): _*))
@@ -234,7 +215,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   test("SQL: a table is joined by the name of its arrangement") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
-      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val people = customersIn(s"$folder/people")
       def query(join: String) = new Stream({ orders =>
         orders.createOrReplaceTempView("orders_of_sql")
         spark.sql(s"SELECT p.name, o.item FROM orders_of_sql AS o $join")
@@ -255,15 +236,13 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
           assert(asOf.all == Seq("- Keyboard", "John Computer", "John Mouse"))
           assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
         }
-        assert(
-          spark.sql("SELECT name FROM people ORDER BY id").collect().map(_.getString(0)).toSeq ==
-            Seq("John", "Frank")
-        )
+        val names = spark.sql("SELECT name FROM people ORDER BY id").collect().map(_.getString(0))
+        assert(names.toSeq == Seq("John", "Frank"))
         rejected("STREAMJOIN_TABLE.AS_OF_CLOCK")(
           spark.sql("SELECT * FROM people FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'")
         )
         spark.range(3).createOrReplaceTempView("people")
-        try assert(spark.sql("SELECT * FROM people").columns.toSeq == Seq("id"), "a view comes first")
+        try assert(spark.sql("SELECT * FROM people").columns.toSeq == Seq("id"), "a view takes precedence")
         finally spark.catalog.dropTempView("people"): Unit
       }
     }
@@ -272,7 +251,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
   test("a view's own table takes precedence over an arrangement of the same name") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
-      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val people = customersIn(s"$folder/people")
       during(people)(loaded(people))
       val current = spark.catalog.currentDatabase
       spark.sql("CREATE DATABASE of_view")
@@ -298,18 +277,15 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
       spark.sql("CREATE TEMP VIEW `a:b` AS SELECT 1 AS id")
       try assert(spark.sql("SELECT * FROM `a:b`").count() == 1)
       finally spark.sql("DROP VIEW `a:b`"): Unit
-      assert(
-        intercept[AnalysisException](
-          spark.sql("SELECT * FROM `c:d`")
-        ).getCondition == "TABLE_OR_VIEW_NOT_FOUND"
-      )
+      val missing = intercept[AnalysisException](spark.sql("SELECT * FROM `c:d`"))
+      assert(missing.getCondition == "TABLE_OR_VIEW_NOT_FOUND")
     }
   }
 
   test("SQL: a join without a condition uses the declared key") {
     val folder = newFolder("arrangements")
     withConf("spark.streamjoin.arrangements" -> folder) {
-      val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+      val people = customersIn(s"$folder/people")
       val towns = maintainer("id LONG, town STRING", Seq(Seq("id")), root = s"$folder/towns")
       def query(id: String, text: String) = new Stream({ orders =>
         orders.selectExpr(s"$id AS id", "customer_id", "item").createOrReplaceTempView("orders_of_sql")
@@ -367,7 +343,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
 
   test("a condition over both sides decides which rows of a key match, in a left join too") {
     val folder = newFolder("arrangements")
-    val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+    val people = customersIn(s"$folder/people")
     val both = "id = customer_id AND (name < item OR name = 'Frank')"
     def named(how: String, options: Map[String, String] = Map.empty)(orders: DataFrame) =
       orders.join(table(people.root, options), expr(both), how).select("name", "item")
@@ -382,106 +358,57 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         .select("name", "item")
     )
     val queries = Seq(new Stream(named("left_outer")), sql, new Stream(named("inner")), above)
-    val timed = new Stream(orders =>
-      named("left_outer", Map("rematch" -> "1 hour"))(
-        orders.withColumn("at", timestamp_seconds(col("order_id"))).withWatermark("at", "0 seconds")
-      )
-    )
+    val waiting = new Stream(orders => named("left_outer", rematch)(timed(orders)))
     withConf("spark.streamjoin.arrangements" -> folder)(during(people) {
       loaded(people)
-      during(queries :+ timed: _*) {
-        (queries :+ timed).foreach(
-          _.add(Row(1, 1, "Computer"), Row(2, 1, "Mouse"), Row(3, 2, "Car"), Row(4, 3, "Z"))
-        )
+      during(queries :+ waiting: _*) {
+        val rows = Seq(Row(1, 1, "Computer"), Row(2, 1, "Mouse"), Row(3, 2, "Car"), Row(4, 3, "Z"))
+        (queries :+ waiting).foreach(_.add(rows: _*))
         val matched = Seq("Frank Car", "John Mouse")
         queries.take(2).foreach(query => assert(query.next == Seq("- Computer", "- Z") ++ matched))
         queries.drop(2).foreach(query => assert(query.next == matched))
-        assert(timed.next == Seq("- Computer", "- Z") ++ matched)
+        assert(waiting.next == Seq("- Computer", "- Z") ++ matched)
         people.feed(Row(1, "Ann", "update"), Row(3, "Zoe", "insert"))
         // Zoe fits the key of Z, but not the condition.
-        timed.add(Row(5, 9, "x"))
-        assert(timed.next == Seq("- x", "Ann Computer"))
+        waiting.add(Row(5, 9, "x"))
+        assert(waiting.next == Seq("- x", "Ann Computer"))
       }
     })
   }
 
-  test("keys may be FLOAT or DOUBLE: equal as in SQL") {
-    for (dataType <- Seq("DOUBLE", "FLOAT")) withClue(dataType) {
-      val measures = maintainer(s"id $dataType, name STRING", Seq(Seq("id")), op = None)
-      def number(text: String): Any =
-        Option.when[Any](text.nonEmpty)(if (dataType == "DOUBLE") text.toDouble else text.toFloat).orNull
-      def joined(equal: String)(orders: DataFrame) = orders
-        .withColumn("x", expr(s"try_cast(item AS $dataType)"))
-        .join(table(measures.root), expr(s"id $equal x"), "left_outer")
-        .select("item", "name")
-      val (plain, nullSafe) = (new Stream(joined("=")), new Stream(joined("<=>")))
-      // Compared with a value of another type.
-      val wide = new Stream(
-        _.withColumn("x", expr("try_cast(item AS DOUBLE)"))
-          .join(table(measures.root), expr("x = id"), "left_outer")
-          .select("item", "name")
-      )
-      during(measures) {
-        measures.feed(
-          Seq("1.5" -> "some", "NaN" -> "none", "-0.0" -> "zero", "" -> "null").map { case (id, name) =>
-            Row(number(id), name)
-          }: _*
-        )
-        during(plain, nullSafe, wide) {
-          val items = Seq("1.5", "NaN", "0.0", "-0.0", "2.5", "x")
-          Seq(plain, nullSafe, wide).foreach(_.add(items.zipWithIndex.map { case (item, n) =>
-            Row(n, n, item)
-          }: _*))
-          val found = Seq("-0.0 zero", "0.0 zero", "1.5 some", "2.5 -", "NaN none")
-          assert(plain.all == found :+ "x -")
-          assert(wide.all == found :+ "x -")
-          assert(nullSafe.all == found :+ "x null")
-        }
-      }
-    }
-  }
-
-  test("keys may be structs and arrays of DOUBLE: equal as in SQL") {
-    for (
-      (dataType, value) <- Seq(
-        "STRUCT<x: DOUBLE, y: STRUCT<z: DOUBLE>>" -> "struct(x, struct(x AS z) AS y)",
-        "ARRAY<DOUBLE>" -> "array(x)"
-      )
-    ) withClue(dataType) {
-      val measures = maintainer(s"id $dataType, name STRING", Seq(Seq("id")), op = None)
-      def joined(equal: String)(orders: DataFrame) = orders
-        .withColumn("x", expr("try_cast(item AS DOUBLE)"))
-        .withColumn("x", expr(s"CAST(IF(item = 'x', NULL, $value) AS $dataType)"))
-        .join(table(measures.root), expr(s"id $equal x"), "left_outer")
-        .select("item", "name")
-      val (plain, nullSafe) = (new Stream(joined("=")), new Stream(joined("<=>")))
-      def id(x: Double): Any = if (dataType.startsWith("ARRAY")) Seq(x) else Row(x, Row(x))
-      during(measures) {
-        measures.feed(
-          Row(id(1.5), "some"),
-          Row(id(Double.NaN), "none"),
-          Row(id(-0.0), "zero"),
-          Row(null, "null")
-        )
-        during(plain, nullSafe) {
-          val items = Seq("1.5", "NaN", "0.0", "-0.0", "2.5", "x")
-          Seq(plain, nullSafe).foreach(_.add(items.zipWithIndex.map { case (item, n) =>
-            Row(n, n, item)
-          }: _*))
-          val found = Seq("-0.0 zero", "0.0 zero", "1.5 some", "2.5 -", "NaN none")
-          assert(plain.all == found :+ "x -")
-          assert(nullSafe.all == found :+ "x null")
-        }
+  for (
+    (dataType, key, toKey) <- Seq[(String, String, Double => Any)](
+      ("DOUBLE", "x", x => x),
+      ("FLOAT", "x", x => x.toFloat),
+      ("STRUCT<x: DOUBLE, y: STRUCT<z: DOUBLE>>", "struct(x, struct(x AS z) AS y)", x => Row(x, Row(x))),
+      ("ARRAY<DOUBLE>", "array(x)", x => Seq(x))
+    )
+  ) test(s"keys may be $dataType: equal as in SQL") {
+    val measures = maintainer(s"id $dataType, name STRING", Seq(Seq("id")), op = None)
+    def joined(condition: String)(orders: DataFrame) = orders
+      .withColumn("x", expr("try_cast(item AS DOUBLE)"))
+      .withColumn("key", expr(s"CAST(IF(x IS NULL, NULL, $key) AS $dataType)"))
+      .join(table(measures.root), expr(condition), "left_outer")
+      .select("item", "name")
+    val (plain, nullSafe) = (new Stream(joined("id = key")), new Stream(joined("id <=> key")))
+    // Compared with a value of another type.
+    val wide = Option.when(dataType == "DOUBLE" || dataType == "FLOAT")(new Stream(joined("x = id")))
+    val queries = Seq(plain, nullSafe) ++ wide
+    during(measures) {
+      val rows = Seq(1.5 -> "some", Double.NaN -> "none", -0.0 -> "zero")
+      measures.feed(rows.map { case (x, name) => Row(toKey(x), name) } :+ Row(null, "null"): _*)
+      during(queries: _*) {
+        val items = Seq("1.5", "NaN", "0.0", "-0.0", "2.5", "x").zipWithIndex
+        queries.foreach(_.add(items.map { case (item, n) => Row(n, n, item) }: _*))
+        val found = Seq("-0.0 zero", "0.0 zero", "1.5 some", "2.5 -", "NaN none")
+        (plain +: wide.toSeq).foreach(query => assert(query.all == found :+ "x -"))
+        assert(nullSafe.all == found :+ "x null")
       }
     }
   }
 
   test("a join that is not possible is rejected when the query starts") {
     val people = maintainer("id INT, name STRING, town STRING, op STRING", Seq(Seq("id")), op = Some("op"))
-    def start(joined: DataFrame => DataFrame): Any = {
-      val query = new Stream(joined)
-      during(query)(())
-    }
     during(people) {
       def join(how: String, condition: String = "customer_id = id"): Any =
         start(_.join(table(people.root), expr(condition), how))

@@ -4,9 +4,7 @@ import java.nio.file.{Files, Path}
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Arrangements in SQL by their names: in views, subqueries and commands. */
 class TableNamesSuite extends AnyFunSuite with TableTest {
@@ -15,7 +13,7 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
   override protected def settings: Map[String, String] = Map("spark.streamjoin.arrangements" -> folder)
 
   private lazy val people = {
-    val people = maintainer(Customers, Seq(Seq("id")), op = Some("op"), root = s"$folder/people")
+    val people = customersIn(s"$folder/people")
     people.start()
     loaded(people)
     people
@@ -23,8 +21,7 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
 
   private def orders(): DataFrame = {
     people.running
-    val input = MemoryStream[Row](Encoders.row(StructType.fromDDL(Orders)), spark)
-    val orders = input.toDF()
+    val orders = memory(Orders).toDF()
     orders.createOrReplaceTempView("orders")
     orders
   }
@@ -115,11 +112,8 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
     Seq(".", "..").foreach(name => rejected("STREAMJOIN_ARRANGEMENT_NAME")(read(name)))
     val said = rejected("STREAMJOIN_ARRANGEMENT_NAME")(read("db:orders"))
     assert(said.contains("such as db_orders"))
-    assert(
-      intercept[AnalysisException](
-        spark.sql("SELECT * FROM `db:orders`")
-      ).getCondition == "TABLE_OR_VIEW_NOT_FOUND"
-    )
+    val missing = intercept[AnalysisException](spark.sql("SELECT * FROM `db:orders`"))
+    assert(missing.getCondition == "TABLE_OR_VIEW_NOT_FOUND")
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val short = maintainer("id INT", Seq(Seq("id")), root = s"$folder/short")
       during(short) {
