@@ -2,22 +2,10 @@ package streamjoin.core
 
 import scala.util.Random
 
-import org.scalacheck.{Gen, Shrink}
-import org.scalactic.anyvals.PosInt
 import org.scalatest.Assertion
-import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /** What must hold for every delta join, checked on random ones; a failure prints its seed. */
-class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
-
-  private def seeds: Int =
-    sys.env.get("STREAMJOIN_SEEDS").fold(200)(number => math.max(200, number.toInt * 10))
-
-  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
-    PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))
-
-  implicit private val noShrink: Shrink[Long] = Shrink.shrinkAny
+class DeltaJoinProperties extends RandomProperties(least = 200) {
 
   private case class Item(key: Option[Int], other: Int, value: Int)
 
@@ -83,7 +71,7 @@ class DeltaJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     override def toString: String = s"$inputs inputs\n${batches.mkString("\n")}"
   }
 
-  private def check(body: Story => Assertion): Assertion = forAll(Gen.long)(seed => body(new Story(seed)))
+  private def check(body: Story => Assertion): Assertion = forAllSeeds(seed => body(new Story(seed)))
 
   private def sumOf(batches: Seq[Changes], input: Int): Copies[Item] =
     batches.foldLeft(Copies[Item]())((sum, changes) => sum ++ changes(input))

@@ -2,29 +2,14 @@ package streamjoin.core
 
 import scala.util.Random
 
-import org.scalacheck.{Gen, Shrink}
-import org.scalactic.anyvals.PosInt
 import org.scalatest.Assertion
-import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
 /**
  * What must hold for every join, checked on thousands of random ones; a failure prints its seed.
  */
-class IntervalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
-
-  /** A join takes less than a millisecond here, so each requested seed counts for many. */
-  private def seeds: Int =
-    sys.env.get("STREAMJOIN_SEEDS").fold(1000)(number => math.max(1000, number.toInt * 15))
-
-  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
-    PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))
-
-  implicit private val noShrink: Shrink[Long] = Shrink.shrinkAny
-
-  private def forAllSeeds(check: Long => Assertion): Assertion = forAll(Gen.long)(check)
+class IntervalJoinProperties extends RandomProperties(least = 1000, perSeed = 15) {
 
   private type Processor = IntervalJoin[RandomRow]
 

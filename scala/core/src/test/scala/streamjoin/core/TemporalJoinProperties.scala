@@ -2,24 +2,12 @@ package streamjoin.core
 
 import scala.util.Random
 
-import org.scalacheck.{Gen, Shrink}
-import org.scalactic.anyvals.PosInt
 import org.scalatest.Assertion
-import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
 /** What must hold for every temporal join, checked on random ones; a failure prints its seed. */
-class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
-
-  private def seeds: Int =
-    sys.env.get("STREAMJOIN_SEEDS").fold(500)(number => math.max(500, number.toInt * 10))
-
-  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
-    PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))
-
-  implicit private val noShrink: Shrink[Long] = Shrink.shrinkAny
+class TemporalJoinProperties extends RandomProperties(least = 500) {
 
   private case class Timed(side: Side, key: Option[Int], time: Option[Long], isDelete: Boolean, id: Int)
 
@@ -30,6 +18,14 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   private type Processor = TemporalJoin[Timed]
 
   private val order: Ordering[Timed] = Ordering.by((row: Timed) => (!row.isDelete, row.id))
+
+  private val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
+
+  /** An outer join with the last version before a row. */
+  private def plain(remembers: Long = Long.MaxValue): Processor = {
+    val versions = Versions[Timed]((_, row) => row.key, _.isDelete, order, remembers)
+    new TemporalJoin[Timed](true, AsOf(), inputs, versions)
+  }
 
   /** A join and its events. */
   final private class Story(seed: Long) {
@@ -55,8 +51,6 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       }
     }
 
-    private val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
-
     def processor(restored: TemporalJoinState[Timed] = TemporalJoinState()): Processor =
       new TemporalJoin[Timed](
         isLeftOuter,
@@ -77,11 +71,11 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private val closing: Seq[Event] = Seq(Passes(0, 1000), Passes(1, 1000))
 
-  private def check(body: Story => Assertion): Assertion = forAll(Gen.long)(seed => body(new Story(seed)))
+  private def check(body: Story => Assertion): Assertion = forAllSeeds(seed => body(new Story(seed)))
 
   /** The output of a left row, given all right rows so far, however old. */
   private def answer(story: Story, row: Timed, versions: Seq[Timed]): Option[Output[Timed]] = {
-    val met = for {
+    val matched = for {
       key <- row.key
       at <- row.time
       own = versions.filter(version =>
@@ -92,7 +86,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       closest <- newest.minByOption(version => (math.abs(version.time.get - at), version.time.get))
       if !closest.isDelete && (row.id + closest.id) % 7 != 0
     } yield closest
-    met.map(Joined(row, _)).orElse(Option.when(story.isLeftOuter)(Alone(Side.Left, row)))
+    matched.map(Joined(row, _)).orElse(Option.when(story.isLeftOuter)(Alone(Side.Left, row)))
   }
 
   private def rows(outputs: Seq[Output[Timed]]): Seq[Output[Timed]] =
@@ -157,11 +151,9 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("versions can come in pieces and in any order: later rows match the newest of their key") {
-    forAll(Gen.long) { seed =>
+    forAllSeeds { seed =>
       val random = new Random(seed)
-      val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
-      val join =
-        new TemporalJoin[Timed](true, AsOf(), inputs, Versions((_, row) => row.key, _.isDelete, order))
+      val join = plain()
       val versions = random.shuffle(
         (1 to 40).map(at =>
           Timed(Side.Right, Some(random.nextInt(5)), Some(at.toLong), random.nextInt(4) == 0, at)
@@ -185,14 +177,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a deletion is remembered for the given time, and then nothing is kept of its key") {
-    val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
-    val join =
-      new TemporalJoin[Timed](
-        true,
-        AsOf(),
-        inputs,
-        Versions((_, row) => row.key, _.isDelete, order, remembers = 10)
-      )
+    val join = plain(remembers = 10)
     def version(time: Long, isDelete: Boolean) =
       Timed(Side.Right, Some(0), Some(time), isDelete, time.toInt)
     def fact(time: Long) = Timed(Side.Left, Some(0), Some(time), isDelete = false, 100 + time.toInt)
@@ -201,18 +186,15 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
     passes(20)
     assert(join.snapshot.versions.isEmpty)
     assert(join.snapshot.deletions.map(_._2) == Seq(30))
-    assert(
-      join.onRow(Side.Right, version(3, isDelete = false)) == Seq(
-        Late(Side.Right, version(3, isDelete = false))
-      )
-    )
+    val older = version(3, isDelete = false)
+    assert(join.onRow(Side.Right, older) == Seq(Late(Side.Right, older)))
     join.onRow(Side.Left, fact(29))
     assert(rows(passes(30)) == Seq(Alone(Side.Left, fact(29))))
     passes(31)
     assert(join.snapshot.deletions.isEmpty)
-    assert(join.onRow(Side.Right, version(3, isDelete = false)).isEmpty)
+    assert(join.onRow(Side.Right, older).isEmpty)
     join.onRow(Side.Left, fact(40))
-    assert(rows(passes(41)) == Seq(Joined(fact(40), version(3, isDelete = false))))
+    assert(rows(passes(41)) == Seq(Joined(fact(40), older)))
   }
 
   test("output times never go back, except with a history, nor below the output watermark") {
@@ -286,8 +268,7 @@ class TemporalJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
       (side: Side, time: Long, isDelete: Boolean) => Timed(side, Some(0), Some(time), isDelete, time.toInt)
     val (inserted, deleted) = (row(Side.Right, 2, false), row(Side.Right, 6, true))
     val (first, second) = (row(Side.Left, 5, false), row(Side.Left, 7, false))
-    val inputs = Side.both.map(side => side -> Input[Timed]((row, _) => row.time)).toMap
-    val join = new TemporalJoin[Timed](true, AsOf(), inputs, Versions((_, row) => row.key, _.isDelete, order))
+    val join = plain()
     val seen = Seq(
       join.onWatermark(0, 1),
       join.onWatermark(1, 1),

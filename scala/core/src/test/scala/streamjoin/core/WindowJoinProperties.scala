@@ -2,24 +2,12 @@ package streamjoin.core
 
 import scala.util.Random
 
-import org.scalacheck.{Gen, Shrink}
-import org.scalactic.anyvals.PosInt
 import org.scalatest.Assertion
-import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import streamjoin.core.Output.{Alone, Joined, Late, Moved}
 
 /** What must hold for every window join, checked on random ones; a failure prints its seed. */
-class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
-
-  private def seeds: Int =
-    sys.env.get("STREAMJOIN_SEEDS").fold(500)(number => math.max(500, number.toInt * 10))
-
-  implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
-    PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))
-
-  implicit private val noShrink: Shrink[Long] = Shrink.shrinkAny
+class WindowJoinProperties extends RandomProperties(least = 500) {
 
   private case class Timed(side: Side, key: Int, time: Option[Long], id: Int)
 
@@ -67,7 +55,7 @@ class WindowJoinProperties extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def rows(outputs: Seq[Output[Timed]]): Seq[Output[Timed]] =
     outputs.filter { case Joined(_, _) | Alone(_, _) => true; case _ => false }
 
-  private def check(body: Story => Assertion): Assertion = forAll(Gen.long)(seed => body(new Story(seed)))
+  private def check(body: Story => Assertion): Assertion = forAllSeeds(seed => body(new Story(seed)))
 
   test("the rowtimes of the output never go back") {
     check { story =>
