@@ -74,7 +74,8 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     case other => other.toString
   }
 
-  private def condition(body: => DataFrame): String = intercept[AnalysisException](body: Unit).getCondition
+  private def rejected(condition: String)(body: => DataFrame): Unit =
+    assert(intercept[AnalysisException](body: Unit).getCondition == condition): Unit
 
   test("an interval join") {
     val joined = StreamJoin
@@ -116,19 +117,15 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
 
   test("an interval join whose bounds cannot be") {
     def join = StreamJoin.interval(orders, deliveries).on("order_id")
-    assert(condition(join.within("1 month").toDF()) == "STREAMJOIN_DURATION")
-    assert(condition(join.within("1 hour", "1 minute").toDF()) == "STREAMJOIN_WITHIN")
-    assert(
-      condition(
-        StreamJoin.interval(orders, deliveries).within("1 hour").toDF()
-      ) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
-    )
+    rejected("STREAMJOIN_DURATION")(join.within("1 month").toDF())
+    rejected("STREAMJOIN_WITHIN")(join.within("1 hour", "1 minute").toDF())
+    rejected("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY") {
+      StreamJoin.interval(orders, deliveries).within("1 hour").toDF()
+    }
     val without = stream("order_id INT, delivery_time TIMESTAMP")
-    assert(
-      condition(
-        StreamJoin.interval(orders, without).on("order_id").within("1 hour").toDF()
-      ) == "STREAMJOIN_EVENT_TIME.NONE"
-    )
+    rejected("STREAMJOIN_EVENT_TIME.NONE") {
+      StreamJoin.interval(orders, without).on("order_id").within("1 hour").toDF()
+    }
   }
 
   test("a window join") {
@@ -142,8 +139,8 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     val before = StreamJoin.window(orders, deliveries).on("order_id").preceding("1 hour").toDF()
     assert(output(before) == Seq("1 0 20 20", "3 300 301 301"))
     def none = StreamJoin.window(orders, deliveries).on("order_id")
-    assert(condition(none.toDF()) == "STREAMJOIN_WINDOW")
-    assert(condition(none.following("1 hour").preceding("1 hour").toDF()) == "STREAMJOIN_WINDOW")
+    rejected("STREAMJOIN_WINDOW")(none.toDF())
+    rejected("STREAMJOIN_WINDOW")(none.following("1 hour").preceding("1 hour").toDF())
     val empty = intercept[AnalysisException](none.following("0 seconds").toDF())
     assert(empty.getCondition == "STREAMJOIN_WINDOW")
     assert(empty.getMessage.contains("StreamJoin.window takes one window"))
@@ -200,13 +197,11 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       output(join.direction("backward", allowExactMatches = false).ordered(false).toDF()) == Seq("2 5 0")
     )
     assert(output(join.toDF()) == Seq("2 5 0"))
-    assert(condition(join.direction("sideways").toDF()) == "STREAMJOIN_TEMPORAL.DIRECTION")
-    assert(condition(join.direction("forward").toDF()) == "STREAMJOIN_TEMPORAL.NO_TOLERANCE")
-    assert(
-      condition(
-        join.matching("l.order_time > r.delivery_time").direction("backward").toDF()
-      ) == "STREAMJOIN_TEMPORAL.CONDITION_AND_DIRECTION"
-    )
+    rejected("STREAMJOIN_TEMPORAL.DIRECTION")(join.direction("sideways").toDF())
+    rejected("STREAMJOIN_TEMPORAL.NO_TOLERANCE")(join.direction("forward").toDF())
+    rejected("STREAMJOIN_TEMPORAL.CONDITION_AND_DIRECTION") {
+      join.matching("l.order_time > r.delivery_time").direction("backward").toDF()
+    }
   }
 
   test("arrangements, a table, a delta join") {
@@ -259,24 +254,18 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
         .into(changes, Map("url" -> "jdbc:postgresql://db/shop", "dbtable" -> "deliveries"))
         .key("order_id", "delivery_time")
         .writeStream
-      assert(condition { upserts.option("dbtable", "").start(); changes } == "STREAMJOIN_UPSERT.TARGET")
+      rejected("STREAMJOIN_UPSERT.TARGET") { upserts.option("dbtable", "").start(); changes }
       val tables =
         StreamJoin.interval(arrangement.asTable.toDF(), arrangement.asTable.toDF().toDF("order_id", "other"))
       assert(output(tables.toDF()).size == 7)
-      assert(
-        condition(StreamJoin.delta(spark).input("a", arrangement).toDF()) == "STREAMJOIN_DELTA.NO_CONDITION"
-      )
-      assert(
-        condition(
-          StreamJoin.delta(spark).input("a", arrangement).input("b", arrangement).toDF()
-        ) == "STREAMJOIN_DELTA.NO_CONDITION"
-      )
+      rejected("STREAMJOIN_DELTA.NO_CONDITION")(StreamJoin.delta(spark).input("a", arrangement).toDF())
+      rejected("STREAMJOIN_DELTA.NO_CONDITION") {
+        StreamJoin.delta(spark).input("a", arrangement).input("b", arrangement).toDF()
+      }
     }
-    assert(
-      condition(
-        StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()
-      ) == "STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY"
-    )
+    rejected("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY") {
+      StreamJoin.interval(orders, spark.range(1).toDF("order_id")).toDF()
+    }
   }
 
   test("streams") {
@@ -288,14 +277,10 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
     assert(output(sorted.select("id")) == Seq("1", "2"))
     assert(punctuated.columns.toSeq == Seq("id", "time"))
     assert(patient.columns.toSeq == marked.columns.toSeq)
-    assert(
-      condition(StreamInputs.imposeOrder(events, "time", Duration.ofSeconds(-1))) == "STREAMJOIN_DURATION"
-    )
-    assert(
-      condition(
-        StreamInputs.withBounds(events, "time", "is_bound").per("is_bound").toDF()
-      ) == "STREAMJOIN_COLUMN.NO_WATERMARK"
-    )
+    rejected("STREAMJOIN_DURATION")(StreamInputs.imposeOrder(events, "time", Duration.ofSeconds(-1)))
+    rejected("STREAMJOIN_COLUMN.NO_WATERMARK") {
+      StreamInputs.withBounds(events, "time", "is_bound").per("is_bound").toDF()
+    }
   }
 
   test("days are those of the session of the streams, whichever is active") {
@@ -333,18 +318,17 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
   }
 
   test("late rows, as a table and as a stream") {
+    def joined = StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF()
     withConf("spark.streamjoin.lateRows" -> "keep") {
-      val query =
-        started(StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF(), "late")
+      val query = started(joined, "late")
       query.awaitTermination()
       assert(StreamJoin.lateRows(query).columns.toSeq.take(3) == Seq("batch", "join", "side"))
       assert(StreamJoin.lateRows(query).count() == 0)
       assert(StreamJoin.lateRowsStream(query).isStreaming)
     }
-    val dropped =
-      started(StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF(), "dropped")
+    val dropped = started(joined, "dropped")
     dropped.awaitTermination()
-    assert(condition(StreamJoin.lateRows(dropped)) == "STREAMJOIN_LATE_ROWS_NOT_KEPT")
+    rejected("STREAMJOIN_LATE_ROWS_NOT_KEPT")(StreamJoin.lateRows(dropped))
   }
 
   test("what a query keeps") {

@@ -4,6 +4,7 @@ import java.nio.file.{Files, Path}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -71,15 +72,7 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
       body
     } finally jobs.foreach(_.stop())
 
-  protected def numbers(folder: String, of: String): Seq[Long] = {
-    val path = Path.of(folder, of)
-    if (!Files.exists(path)) Nil
-    else {
-      val listed = Files.list(path)
-      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
-      finally listed.close()
-    }
-  }
+  protected def numbers(folder: String, of: String): Seq[Long] = SparkTest.numbers(Path.of(folder, of))
 
   /** Drops all indexes of this process from memory. */
   protected def forgetIndexes(): Unit = IndexRegistry(IndexSettings()).clear()
@@ -98,27 +91,8 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
 private[streamjoin] object ArrangementTest {
 
   /** The files below a folder, except checksums. */
-  def files(folder: String): Seq[Path] = {
-    val found = Files.walk(Path.of(folder))
-    try
-      found
-        .iterator()
-        .asScala
-        .filter(path => Files.isRegularFile(path) && !path.toString.endsWith(".crc"))
-        .toSeq
-    finally found.close()
-  }
-
-  /** Deletes the last commit, so that its batch runs again; returns its number. */
-  def forgetCommit(checkpoint: String): Long = {
-    val commits = Path.of(checkpoint, "commits")
-    val listed = Files.list(commits)
-    val last =
-      try listed.iterator().asScala.flatMap(_.getFileName.toString.toLongOption).max
-      finally listed.close()
-    Files.delete(commits.resolve(last.toString))
-    Files.deleteIfExists(commits.resolve(s".$last.crc"))
-    last
+  def files(folder: String): Seq[Path] = Using.resource(Files.walk(Path.of(folder))) {
+    _.iterator.asScala.filter(path => Files.isRegularFile(path) && !path.toString.endsWith(".crc")).toSeq
   }
 
   abstract class Job(val checkpoint: String) {
@@ -146,7 +120,7 @@ private[streamjoin] object ArrangementTest {
     /** Runs the last batch again. */
     def replay(): Unit = {
       stop()
-      forgetCommit(checkpoint)
+      SparkTest.forgetCommit(checkpoint)
       start()
       settle()
     }

@@ -13,9 +13,6 @@ import org.apache.spark.sql.{DataFrame, Row}
 private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
   import JoinTest._
 
-  protected def picked(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
-    streams => hourly(how, condition)(streams).selectExpr("o.v AS a", "d.v AS b")
-
   /** Every file and folder of the checkpoint, with a hash of its content. */
   protected def listing(job: Job): Map[String, String] = {
     val root = Path.of(job.checkpoint)

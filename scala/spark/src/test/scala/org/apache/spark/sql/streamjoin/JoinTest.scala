@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin
 
-import java.io.File
 import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import java.time.{Instant, LocalDate, LocalTime, ZoneOffset}
@@ -40,6 +39,10 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
    */
   protected def hourly(how: String = "inner", condition: String = Hourly): Streams => DataFrame =
     streams => streams.marked("o").join(streams.marked("d"), expr(condition), how)
+
+  /** The values of both sides. */
+  protected def picked(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
+    hourly(how, condition)(_).selectExpr("o.v AS a", "d.v AS b")
 
   /** One stream as `o` and as `d`, told apart only by aliases. */
   protected val selves: Seq[Streams => (DataFrame, DataFrame)] = Seq(
@@ -178,7 +181,7 @@ private[streamjoin] object JoinTest {
     /** Every batch that the sink received, replayed ones too. */
     val seen: mutable.ArrayBuffer[Batch] = mutable.ArrayBuffer.empty[Batch]
 
-    /** The order in which rows that were fed together come again after a restart. */
+    /** The order in which rows that were fed together are fed again after a restart. */
     var order: Seq[Row] => Seq[Row] = identity
 
     /** The clock of the driver; by default that of the machine. */
@@ -250,11 +253,7 @@ private[streamjoin] object JoinTest {
     /** Stops, and deletes the commit of the last batch; returns its number. */
     def uncommit(): Long = {
       stop()
-      val commits = new File(s"$checkpoint/commits")
-      val last = commits.list().filter(_.forall(_.isDigit)).map(_.toLong).max
-      assert(new File(commits, last.toString).delete(), s"no commit $last")
-      new File(commits, s".$last.crc").delete()
-      last
+      SparkTest.forgetCommit(checkpoint)
     }
 
     def streaming: StreamingQuery = running.get
@@ -293,6 +292,9 @@ private[streamjoin] object JoinTest {
       progress.stateOperators.find(operator => Operators(operator.operatorName)).get
 
     def metric(name: String): Long = operator.customMetrics.asScala.get(name).fold(-1L)(_.longValue)
+
+    /** Late rows of all batches. */
+    def dropped: Long = streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
 
     /** Rows in state, left and right. */
     def state: (Long, Long) = (metric("leftRowsInState"), metric("rightRowsInState"))

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.util.concurrent.Executors
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
+import scala.util.{Try, Using}
 
 import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
@@ -139,6 +140,39 @@ object SparkTest {
   def part[A](cases: Seq[A], every: Int, from: Int = 0): Seq[A] =
     if (isLong || cases.isEmpty) cases
     else cases.indices.drop(from % math.min(every, cases.size)).by(every).map(cases)
+
+  /** Deletes a file, and its checksum by Hadoop's local file system. */
+  def remove(file: Path): Unit = {
+    assert(Files.deleteIfExists(file), s"no $file")
+    removeChecksum(file)
+  }
+
+  /** Damages or restores a file. Its checksum, which would be wrong, is removed. */
+  def overwrite(file: Path, bytes: Array[Byte]): Unit = {
+    Files.write(file, bytes)
+    removeChecksum(file)
+  }
+
+  private def removeChecksum(file: Path): Unit =
+    Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc")): Unit
+
+  def overwrite(file: Path, text: String): Unit = overwrite(file, text.getBytes(UTF_8))
+
+  /** The numbers that name files or folders, sorted. */
+  def numbers(folder: Path): Seq[Long] =
+    if (!Files.exists(folder)) Nil
+    else
+      Using.resource(Files.list(folder)) {
+        _.iterator.asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
+      }
+
+  /** Deletes the last commit, so that its batch runs again; returns its number. */
+  def forgetCommit(checkpoint: String): Long = {
+    val commits = Path.of(checkpoint, "commits")
+    val last = numbers(commits).max
+    remove(commits.resolve(last.toString))
+    last
+  }
 
   private def asked = sys.props.get("STREAMJOIN_SEEDS").orElse(sys.env.get("STREAMJOIN_SEEDS"))
 

@@ -14,6 +14,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.index.{
   ArrangementRef,
   IndexRegistry,
@@ -193,8 +194,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   def write(file: String, text: String): Unit = {
     val path = folder.resolve(file)
     Files.createDirectories(path.getParent)
-    Files.writeString(path, text)
-    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+    SparkTest.overwrite(path, text)
   }
 
   /** The rows of a version in all partitions, read from the indexes of a registry. */

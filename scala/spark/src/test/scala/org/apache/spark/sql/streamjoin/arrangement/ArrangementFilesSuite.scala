@@ -1,18 +1,10 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import java.io.IOException
 import java.nio.file.Path
 
 import scala.util.{Random, Try}
 
-import org.apache.hadoop.fs.{
-  FSDataInputStream,
-  FSDataOutputStream,
-  FileStatus,
-  LocalFileSystem,
-  Path => HadoopPath
-}
-import org.apache.hadoop.util.Progressable
+import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
@@ -100,46 +92,11 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
 }
 
 /** The local file system; [[FailingFiles]] counts its calls and fails one of them. */
-class FailingFileSystem extends LocalFileSystem {
-  private def call(what: String, path: HadoopPath): Unit =
-    if (path.toString.contains("/a-")) FailingFiles.call(what, Path.of(path.toUri.getPath))
-
-  override def getFileStatus(path: HadoopPath): FileStatus = {
+class FailingFileSystem extends HookedFileSystem {
+  override protected def before(call: String, path: HadoopPath): Unit = {
     // A reader polls for the next version an unknown number of times.
-    if (path.getParent.getName != "versions") call("look at", path)
-    super.getFileStatus(path)
-  }
-
-  override def listStatus(path: HadoopPath): Array[FileStatus] = {
-    call("list", path)
-    super.listStatus(path)
-  }
-
-  override def mkdirs(path: HadoopPath): Boolean = {
-    call("make", path)
-    super.mkdirs(path)
-  }
-
-  override def open(path: HadoopPath, bufferSize: Int): FSDataInputStream = {
-    call("open", path)
-    super.open(path, bufferSize)
-  }
-
-  override def create(
-      path: HadoopPath,
-      overwrite: Boolean,
-      bufferSize: Int,
-      replication: Short,
-      blockSize: Long,
-      progress: Progressable
-  ): FSDataOutputStream = {
-    call("create", path)
-    super.create(path, overwrite, bufferSize, replication, blockSize, progress)
-  }
-
-  @throws[IOException]
-  override def delete(path: HadoopPath, recursive: Boolean): Boolean = {
-    call("delete", path)
-    super.delete(path, recursive)
+    val isPolling = call == "look at" && path.getParent.getName == "versions"
+    if (call != "rename" && !isPolling && path.toString.contains("/a-"))
+      FailingFiles.call(call, Path.of(path.toUri.getPath))
   }
 }

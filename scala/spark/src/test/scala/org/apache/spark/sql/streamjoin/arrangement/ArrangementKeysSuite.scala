@@ -29,6 +29,10 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
   private def same(name: String, of: String, values: Seq[String]) =
     Seq("=", "<=>").map(op => Case(s"$name $op", Seq(of), Seq(of), values, values, s"a.k0 $op b.k0"))
 
+  private def two(name: String, left: String, right: String, on: String = "a.k0 = b.k0")(
+      leftRows: String*
+  )(rightRows: String*) = Case(name, Seq(left), Seq(right), leftRows, rightRows, on)
+
   private val cases: Seq[Case] = Seq(
     same("string", "STRING", Seq("''", "'x'", "'X'", "'x '", "NULL")),
     same("double", "DOUBLE", doubles),
@@ -44,70 +48,22 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
       Seq("struct(1, 0.0D)", "struct(1, -0.0D)", "struct(NULL, 1.0D)", "NULL")
     ),
     Seq(
-      Case(
-        "int = long",
-        Seq("INT"),
-        Seq("BIGINT"),
-        Seq("1", "-1", "NULL"),
-        Seq("1L", "-1L", "4294967297L"),
-        "a.k0 = b.k0"
+      two("int = long", "INT", "BIGINT")("1", "-1", "NULL")("1L", "-1L", "4294967297L"),
+      two("int <=> long", "INT", "BIGINT", "a.k0 <=> b.k0")("1", "NULL")("1L", "4294967297L", "NULL"),
+      two("int = double", "INT", "DOUBLE")("1", "0", "NULL")("1.0D", "-0.0D", "1.5D", "1e300D"),
+      two("float = double", "FLOAT", "DOUBLE")("0.1F", "0.5F")("0.1D", "0.5D", "DOUBLE(0.1F)"),
+      two("int = decimal", "INT", "DECIMAL(12,2)")("1", "2")("1.00BD", "2.50BD", "9999999999.00BD"),
+      two("decimals of two scales", "DECIMAL(10,2)", "DECIMAL(12,4)")("1.23BD", "2.00BD")(
+        "1.2300BD",
+        "1.2345BD",
+        "2.0000BD"
       ),
-      Case(
-        "int <=> long",
-        Seq("INT"),
-        Seq("BIGINT"),
-        Seq("1", "NULL"),
-        Seq("1L", "4294967297L", "NULL"),
-        "a.k0 <=> b.k0"
-      ),
-      Case(
-        "int = double",
-        Seq("INT"),
-        Seq("DOUBLE"),
-        Seq("1", "0", "NULL"),
-        Seq("1.0D", "-0.0D", "1.5D", "1e300D"),
-        "a.k0 = b.k0"
-      ),
-      Case(
-        "float = double",
-        Seq("FLOAT"),
-        Seq("DOUBLE"),
-        Seq("0.1F", "0.5F"),
-        Seq("0.1D", "0.5D", "DOUBLE(0.1F)"),
-        "a.k0 = b.k0"
-      ),
-      Case(
-        "int = decimal",
-        Seq("INT"),
-        Seq("DECIMAL(12,2)"),
-        Seq("1", "2"),
-        Seq("1.00BD", "2.50BD", "9999999999.00BD"),
-        "a.k0 = b.k0"
-      ),
-      Case(
-        "decimals of two scales",
-        Seq("DECIMAL(10,2)"),
-        Seq("DECIMAL(12,4)"),
-        Seq("1.23BD", "2.00BD"),
-        Seq("1.2300BD", "1.2345BD", "2.0000BD"),
-        "a.k0 = b.k0"
-      ),
-      Case("date = timestamp", Seq("DATE"), Seq("TIMESTAMP"), dates, instants, "a.k0 = b.k0"),
-      Case(
-        "string = int",
-        Seq("STRING"),
-        Seq("INT"),
-        Seq("'1'", "'2'"),
-        Seq("1", "2", "NULL"),
-        "a.k0 = CAST(b.k0 AS STRING)"
-      ),
-      Case(
-        "an expression on each side",
-        Seq("INT"),
-        Seq("INT"),
-        Seq("1", "2", "3"),
-        Seq("0", "1", "2"),
-        "a.k0 = b.k0 + 1 AND b.k0 = a.k0 - 1"
+      two("date = timestamp", "DATE", "TIMESTAMP")(dates: _*)(instants: _*),
+      two("string = int", "STRING", "INT", "a.k0 = CAST(b.k0 AS STRING)")("'1'", "'2'")("1", "2", "NULL"),
+      two("an expression on each side", "INT", "INT", "a.k0 = b.k0 + 1 AND b.k0 = a.k0 - 1")("1", "2", "3")(
+        "0",
+        "1",
+        "2"
       ),
       Case(
         "two columns",
@@ -129,17 +85,9 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
       val schema = names.zip(types).map { case (name, of) => s"$name $of" } :+ "v INT" :+ "d INT"
       val it = maintainer(schema.mkString(", "), Seq(names), diff = Some("d"))
       val columns = names.zip(types).map { case (name, of) => s"CAST($name AS $of) AS $name" }
-      val table = spark
-        .sql(
-          rows.zipWithIndex
-            .map { case (row, at) => s"($row, $at)" }
-            .mkString(
-              s"SELECT ${columns.mkString(", ")}, v FROM VALUES ",
-              ", ",
-              s" AS t(${names.mkString(", ")}, v)"
-            )
-        )
-      (it, table)
+      val values = rows.zipWithIndex.map { case (row, at) => s"($row, $at)" }.mkString(", ")
+      val from = s"VALUES $values AS t(${names.mkString(", ")}, v)"
+      (it, spark.sql(s"SELECT ${columns.mkString(", ")}, v FROM $from"))
     }
     val (left, leftTable) = side(each.left, each.leftRows)
     val (right, rightTable) = side(each.right, each.rightRows)

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.nio.file.Path
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, VersionLog}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 
 import streamjoin.StreamJoin
 
@@ -124,8 +126,8 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         it.feed(much(10): _*)
         it.feed(Row(4000, "b", 100L, "insert"))
         assert(deletions(it) == (0, 4), "the base has all of them")
-        // In the batch after the base, one of the expired keys comes back and another is deleted
-        // again.
+        // In the batch after the base, one of the expired keys is inserted again and another one
+        // is deleted again.
         it.feed(Row(2, "again", 110L, "insert"), Row(3, null, 110L, "delete"))
         assert(deletions(it) == (4 + 1, 0))
         it.replay()
@@ -152,9 +154,8 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
         it.stop()
         // As if the batch had failed before it wrote its version, and the query had stopped for a
         // while.
-        ArrangementTest.forgetCommit(it.checkpoint)
-        java.nio.file.Files.delete(java.nio.file.Path.of(it.root, "versions", "1"))
-        java.nio.file.Files.deleteIfExists(java.nio.file.Path.of(it.root, "versions", ".1.crc"))
+        SparkTest.forgetCommit(it.checkpoint)
+        SparkTest.remove(Path.of(it.root, "versions", "1"))
         forgetIndexes()
         Thread.sleep(1100)
         it.start()
@@ -172,11 +173,9 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.stop()
       forgetIndexes()
       // Files as an older build wrote them: without blocks of deletions.
-      val path = java.nio.file.Path.of(it.root, "versions", "1")
       val manifest = it.folder.manifest(1)
       val without = manifest.changes.map(file => file.copy(blocks = file.blocks.filter(_.index < 2)))
-      java.nio.file.Files.delete(path)
-      java.nio.file.Files.deleteIfExists(path.resolveSibling(".1.crc"))
+      SparkTest.remove(Path.of(it.root, "versions", "1"))
       new VersionLog(spark, it.folder.root).add(1, manifest.copy(changes = without))
       it.start()
       it.feed(Row(1, 11, 110L, "insert"), Row(2, 9, 90L, "update"))
@@ -205,9 +204,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       it.feed(Row(1, 100L, 1L, "u"), Row(2, 100L, 3L, "d"))
       assert(rowsOf(it.root) == Seq("2 100 4"))
     }
-    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(
-      positions(order = None, root = it.root).start()
-    )
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED")(positions(order = None, root = it.root).start())
   }
 
   test("a deletion without a time is remembered by its order=") {

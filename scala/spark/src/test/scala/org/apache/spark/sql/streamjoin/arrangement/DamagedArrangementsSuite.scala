@@ -12,10 +12,10 @@ import org.apache.spark.SPARK_VERSION
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.connector.read.streaming.ReadLimit
-import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementOptions, ArrangementStream, RunVersions}
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Queries over files that are damaged, missing, in another format or of another arrangement. */
@@ -34,8 +34,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     val text = new String(Files.readAllBytes(path), UTF_8)
     val changed = change(text)
     assert(changed != text, s"nothing to change in $text")
-    Files.write(path, changed.getBytes(UTF_8))
-    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+    SparkTest.overwrite(path, changed)
   }
 
   private def otherFormat(text: String) = text.replaceFirst(""""version"\s*:\s*1""", "\"version\":99")
@@ -52,10 +51,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     (
       "a truncated file of changes",
       changesOf(_, 1),
-      path => {
-        Files.write(path, Files.readAllBytes(path).take(3))
-        Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
-      }
+      path => SparkTest.overwrite(path, Files.readAllBytes(path).take(3))
     )
   )
 
@@ -89,8 +85,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
       assert(reader.batches.isEmpty)
 
       // With the file restored, all of them resume.
-      Files.write(path, bytes)
-      Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
+      SparkTest.overwrite(path, bytes)
       during(it, reader) {
         it.settle()
         reader.settle()

@@ -10,9 +10,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.CoalescedPartitionSpec
-import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.maintain.GatherChangesExec
 import org.apache.spark.sql.streamjoin.arrangement.storage.Manifest
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 
 /** Arrangements with more partitions than each of their tasks may write blocks for. */
 class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
@@ -157,8 +157,7 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
       val text = Files.readString(file)
       val before = text.replaceFirst(",?\"negative\":\\[\\[.*?\\]\\]", "")
       assert(before.length < text.length)
-      Files.writeString(file, before)
-      Files.deleteIfExists(file.resolveSibling(s".$newest.crc"))
+      SparkTest.overwrite(file, before)
       assert(it.folder.manifest(newest).counts(Manifest.NegativeRows) == 10)
       assert(it.folder.manifest(newest).negativeRows.isEmpty)
       during(it) {

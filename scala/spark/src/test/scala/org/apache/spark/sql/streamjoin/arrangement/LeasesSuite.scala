@@ -4,17 +4,16 @@ import java.nio.file.Files
 import java.util.UUID
 
 import org.apache.hadoop.fs.permission.FsPermission
-import org.apache.hadoop.fs.{FSDataOutputStream, LocalFileSystem, Path}
+import org.apache.hadoop.fs.{LocalFileSystem, Path}
 import org.apache.hadoop.security.AccessControlException
-import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.LeaseFiles
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 
 /** Readers that have nothing to read, and readers that may not write. */
 class LeasesSuite extends AnyFunSuite with TableTest {
@@ -129,10 +128,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
         add(it, 6 to 7)
         assert(it.folder.manifest(5).since == 1)
         // As if they had read those versions before the arrangement was restored.
-        files.foreach { file =>
-          Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc"))
-          Files.writeString(file, UUID.randomUUID().toString)
-        }
+        files.foreach(SparkTest.overwrite(_, UUID.randomUUID().toString))
         it.restart()
         it.feed(Row(8, "Ann", "insert"))
         assert(it.folder.manifest(6).since == 5)
@@ -169,27 +165,17 @@ class TimelessFileSystem extends LocalFileSystem {
 }
 
 /** Lets nobody write where leases are. */
-class DeniedFileSystem extends LocalFileSystem {
+class DeniedFileSystem extends HookedFileSystem {
   protected def isOfReaders(path: Path): Boolean = path.toString.contains("/readers/")
 
-  private def denied(path: Path) = new AccessControlException(s"Permission denied: $path")
+  override protected def before(call: String, path: Path): Unit =
+    if ((call == "make" || call == "create") && isOfReaders(path))
+      throw new AccessControlException(s"Permission denied: $path")
 
-  override def mkdirs(path: Path, permission: FsPermission): Boolean =
-    if (isOfReaders(path)) throw denied(path) else super.mkdirs(path, permission)
-
-  override def mkdirs(path: Path): Boolean =
-    if (isOfReaders(path)) throw denied(path) else super.mkdirs(path)
-
-  override def create(
-      path: Path,
-      overwrite: Boolean,
-      bufferSize: Int,
-      replication: Short,
-      blockSize: Long,
-      progress: Progressable
-  ): FSDataOutputStream =
-    if (isOfReaders(path)) throw denied(path)
-    else super.create(path, overwrite, bufferSize, replication, blockSize, progress)
+  override def mkdirs(path: Path, permission: FsPermission): Boolean = {
+    before("make", path)
+    super.mkdirs(path, permission)
+  }
 }
 
 /** As a mount that cannot be written: the local file system only says that it made no folder. */

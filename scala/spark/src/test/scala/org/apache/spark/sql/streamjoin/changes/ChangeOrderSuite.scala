@@ -3,10 +3,10 @@ package org.apache.spark.sql.streamjoin.changes
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.lit
-import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.JoinTest.at
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 /** Which of several changes of a key is the last, where they have no time of their own. */
@@ -292,8 +292,7 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     during(old)(old.feed(Row(1, unsorted), Row(2, unsorted)))
     val meta = java.nio.file.Path.of(root, "meta.json")
     val text = java.nio.file.Files.readString(meta)
-    java.nio.file.Files.writeString(meta, text.replace("\"append\"", "\"updates\""))
-    java.nio.file.Files.deleteIfExists(java.nio.file.Path.of(root, ".meta.json.crc"))
+    SparkTest.overwrite(meta, text.replace("\"append\"", "\"updates\""))
     forgetIndexes()
     val now = new ArrangementTest.Maintainer(spark, s"$schema, n INT", root, checkpoint)(
       Arrangements.arrange(_, root, Seq(Seq("id")), None, Some("n"), None)

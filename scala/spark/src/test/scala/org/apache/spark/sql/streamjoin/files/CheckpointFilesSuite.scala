@@ -65,12 +65,9 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     Seq(o("x", "18:00", 12), d("x", "18:00", 13))
   )
 
-  private def picked(how: String = "left_outer"): Job =
-    job(streams => hourly(how)(streams).selectExpr("o.v AS a", "d.v AS b"))
-
   private def rows(job: Job): Seq[String] = job.seen.toSeq.flatMap(_.rows).sorted
 
-  private lazy val expected = running(picked()) { job =>
+  private lazy val expected = running(job(picked())) { job =>
     story.foreach(rows => job.feed(rows: _*))
     rows(job)
   }
@@ -81,7 +78,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
       assert(expected.size >= 5)
       var done: Seq[String] = Nil
       val processes = started {
-        done = running(picked()) { job =>
+        done = running(job(picked())) { job =>
           story.foreach(rows => job.feed(rows: _*))
           assert(spark.conf.get(setting) == ours)
           assert(checksums(job).isEmpty)
@@ -97,7 +94,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a file manager that the user has chosen stays") {
-    for (choice <- Seq(context, system)) withConf(setting -> choice)(running(picked()) { job =>
+    for (choice <- Seq(context, system)) withConf(setting -> choice)(running(job(picked())) { job =>
       job.feed(story.head: _*)
       assert(spark.conf.get(setting) == choice)
       assert(checksums(job).nonEmpty)
@@ -107,12 +104,12 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   test("with streamjoin disabled, Spark chooses the file manager, also after a query that used ours") {
     withoutChoice {
       withConf("spark.streamjoin.enabled" -> "false") {
-        running(picked())(_.feed(story.head: _*))
+        running(job(picked()))(_.feed(story.head: _*))
         assert(spark.conf.getOption(setting).isEmpty)
       }
-      running(picked())(_.feed(story.head: _*))
+      running(job(picked()))(_.feed(story.head: _*))
       assert(spark.conf.get(setting) == ours)
-      withConf("spark.streamjoin.enabled" -> "false")(running(picked()) { job =>
+      withConf("spark.streamjoin.enabled" -> "false")(running(job(picked())) { job =>
         job.feed(story.head: _*)
         assert(checksums(job).nonEmpty)
       })
@@ -121,7 +118,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
 
   test("a new session does not inherit the file manager") {
     withoutChoice {
-      running(picked())(_.feed(story.head: _*))
+      running(job(picked()))(_.feed(story.head: _*))
       assert(spark.newSession().conf.getOption(setting).isEmpty)
     }
   }
@@ -147,7 +144,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
       "spark.sql.streaming.minBatchesToRetain" -> "2",
       "spark.sql.streaming.stateStore.maintenanceInterval" -> "100ms"
     ) {
-      val job = picked()
+      val job = this.job(picked())
       try
         for ((rows, at) <- story.zipWithIndex)
           withConf(setting -> (if (at % 2 == 0) theirs else ours)) {

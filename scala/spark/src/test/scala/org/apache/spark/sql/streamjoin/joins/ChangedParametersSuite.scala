@@ -1,10 +1,12 @@
 package org.apache.spark.sql.streamjoin.joins
 
+import java.nio.file.{Files, Path}
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
-import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 import streamjoin.core.Side
@@ -76,12 +78,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
   }
 
   private def window(side: Side, length: String, how: String = "left_outer"): Query = streams =>
-    select(
-      Frames.windows(
-        streams.marked("o").join(streams.marked("d"), expr("o.id = d.id"), how),
-        Map(side -> length)
-      )
-    )
+    select(Frames.windows(hourly(how, "o.id = d.id")(streams), Map(side -> length)))
 
   private def plain(streams: Streams): DataFrame =
     streams.raw("o").withWatermark("t", "5 minutes").selectExpr("id", "t", "v AS a", "v AS b")
@@ -107,19 +104,9 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       "with_bounds",
       bounds(),
       Nil,
-      Seq(
-        bounds(lag = "1 second"),
-        bounds(per = Some("p")),
-        bounds(per = Some("id")),
-        idle(None)
-      )
+      Seq(bounds(lag = "1 second"), bounds(per = Some("p")), bounds(per = Some("id")), idle(None))
     ),
-    Case(
-      "idle_after",
-      idle(Some("1 hour")),
-      Nil,
-      Seq(idle(Some("2 hours")), idle(None), idle(Some("1 hour")))
-    ),
+    Case("idle_after", idle(Some("1 hour")), Nil, Seq(Some("2 hours"), None, Some("1 hour")).map(idle)),
     Case(
       "temporal join",
       versionsOf(),
@@ -227,12 +214,8 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
     val query = picked(condition = "to_date(o.t) = to_date(d.t)")
     val old = withConf("spark.sql.session.timeZone" -> "Europe/Berlin")(begun(query))
     withConf("spark.sql.session.timeZone" -> "Asia/Kolkata") {
-      assert(
-        changed(old, query) == ("time_zone_of_equality" -> Map(
-          "was" -> "Europe/Berlin",
-          "is" -> "Asia/Kolkata"
-        ))
-      )
+      val zones = Map("was" -> "Europe/Berlin", "is" -> "Asia/Kolkata")
+      assert(changed(old, query) == ("time_zone_of_equality" -> zones))
     }
     withConf("spark.sql.session.timeZone" -> "Europe/Berlin")(running(old)(_.settle())): Unit
   }
@@ -240,18 +223,16 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
   test("a record from before a property was recorded is accepted, and gets it") {
     val query = closest(on = "o.id = d.id AND d.v > 0")
     val old = begun(query)
-    val record = java.nio.file.Path.of(old.checkpoint, "stream-joins", "0")
-    def edit(change: String => String): Unit = {
-      java.nio.file.Files.writeString(record, change(java.nio.file.Files.readString(record)))
-      java.nio.file.Files.deleteIfExists(record.resolveSibling(".0.crc")): Unit
-    }
+    val record = Path.of(old.checkpoint, "stream-joins", "0")
+    def edit(change: String => String): Unit =
+      SparkTest.overwrite(record, change(Files.readString(record)))
     edit(
       _.replaceAll("\"(join|order|right_condition|time_zone_of_equality)\":\"[^\"]*\",?", "")
         .replace(",}", "}")
     )
-    assert(!java.nio.file.Files.readString(record).contains("right_condition"))
+    assert(!Files.readString(record).contains("right_condition"))
     running(old)(_.feed(d("b", "10:20", 1)))
-    assert(java.nio.file.Files.readString(record).contains("\"right_condition\""))
+    assert(Files.readString(record).contains("\"right_condition\""))
     assert(changed(old, closest())._1 == "right_condition")
     // A property of a later version does no harm.
     edit(_.replace("\"join_type\"", "\"of_later_version\":\"x\",\"join_type\""))

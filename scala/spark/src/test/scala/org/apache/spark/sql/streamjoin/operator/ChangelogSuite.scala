@@ -48,12 +48,10 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
   )
   private val expected = Seq("1 3", "2 5", "4 -", "6 7")
 
-  private def picked(): Job = job(streams => hourly("left_outer")(streams).selectExpr("o.v AS a", "d.v AS b"))
-
   private def feedAll(job: Job): Seq[String] = story.flatMap(rows => job.feed(rows: _*)).sorted
 
   test("RocksDB commits the state of a join as changelogs by default") {
-    withRocksDb()(running(picked()) { job =>
+    withRocksDb()(running(job(picked())) { job =>
       assert(feedAll(job) == expected)
       assert(kinds(job, 1000) == Set("changelog"))
     })
@@ -61,7 +59,7 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
 
   test("a join without an equality uses changelogs too, though all tasks read its broadcast side") {
     val condition = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
-    val query = job(streams => hourly("left_outer", condition)(streams).selectExpr("o.v AS a", "d.v AS b"))
+    val query = job(picked(condition = condition))
     withRocksDb() {
       try {
         val out = story.flatMap { rows =>
@@ -76,7 +74,7 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
 
   for (key <- Seq(setting, setting.replace("changelogCheckpointing", "ChangelogCheckpointing")))
     test(s"a join writes no changelogs if the user disables them: $key") {
-      withRocksDb(key -> "false")(running(picked()) { job =>
+      withRocksDb(key -> "false")(running(job(picked())) { job =>
         assert(feedAll(job) == expected)
         assert(kinds(job, 1000) == Set("zip"))
       })
@@ -84,7 +82,7 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
 
   for (format <- Seq("1", "2")) test(s"a checkpoint can switch to changelogs and back, format $format") {
     withRocksDb("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
-      val job = picked()
+      val job = this.job(picked())
       try {
         val out = story.zipWithIndex.flatMap { case (rows, at) =>
           if (at % 2 == 0) withConf(setting -> "false")(job.restart()) else job.restart()

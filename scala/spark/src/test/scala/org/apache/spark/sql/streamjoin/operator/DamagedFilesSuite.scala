@@ -4,17 +4,19 @@ import java.nio.file.{Files, Path}
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
 
 /** Damaged or missing checkpoint files are rejected with an error class, and nothing is written. */
 class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
   import JoinTest._
 
-  private def damage(job: Job, file: String, content: String): Unit = {
-    val path = Path.of(job.checkpoint, file)
-    assert(Files.exists(path), s"no $path")
-    Files.writeString(path, content)
-    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
+  /** The failure of a query that continues a checkpoint, with the rows of its batches. */
+  private def failureOf(next: Job)(batches: Seq[(String, Row)]*): Exception = intercept[Exception] {
+    try {
+      next.start()
+      batches.foreach(rows => next.feed(rows: _*))
+    } finally next.stop()
   }
 
   for (
@@ -29,16 +31,13 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
   ) test(s"$file with ${if (content.isEmpty) "nothing" else content} in it is rejected") {
     val old = begun()
     // It was written before the batch, so the rows of the batch depend on it.
-    damage(old, file, content)
+    val path = Path.of(old.checkpoint, file)
+    assert(Files.exists(path), s"no $path")
+    SparkTest.overwrite(path, content)
     val next = old.successor(picked())
     val before = listing(old)
-    val error = intercept[Exception] {
-      try {
-        next.start()
-        next.feed((if (rows) Seq(d("a", "10:30", 4)) else Nil): _*)
-        if (!rows) next.feed(d("a", "10:30", 4))
-      } finally next.stop()
-    }
+    val batch = Seq(d("a", "10:30", 4))
+    val error = if (rows) failureOf(next)(batch) else failureOf(next)(Nil, batch)
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
     assert(SparkTest.messages(error).mkString.contains(file.takeWhile(_ != '/')))
     val changed = (listing(old).toSet -- before.toSet).map(_._1)
@@ -48,15 +47,9 @@ class DamagedFilesSuite extends AnyFunSuite with CheckpointTest {
   for (file <- Seq("keyed-watermarks/0", "stream-joins/0")) test(s"a missing $file is rejected") {
     val old = begun()
     val path = Path.of(old.checkpoint, file)
-    Files.delete(path)
-    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc"))
+    SparkTest.remove(path)
     val next = old.successor(picked())
-    val error = intercept[Exception] {
-      try {
-        next.start()
-        next.feed(d("a", "10:30", 4))
-      } finally next.stop()
-    }
+    val error = failureOf(next)(Seq(d("a", "10:30", 4)))
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"), error)
     assert(
       SparkTest.messages(error).exists(message => message.contains(file) && message.contains("it is missing"))

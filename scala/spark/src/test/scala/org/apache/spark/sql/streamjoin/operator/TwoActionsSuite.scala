@@ -20,14 +20,14 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
   private def rowsOf(batch: DataFrame): Seq[String] = batch.collect().map(text).toSeq
 
   /**
-   * The rows that came out after the first batch, how often the state was read since, and how many
-   * batches ran.
+   * The rows that were emitted after the first batch, how often the state was read since, and
+   * how many batches ran.
    */
   private def outcome(sink: DataFrame => Seq[String]): (Seq[String], Int, Int) = withConf(
     "spark.sql.shuffle.partitions" -> "1",
     "spark.sql.streaming.stateStore.providerClass" -> classOf[ReadCountingProvider].getName
   ) {
-    val join = job(streams => hourly()(streams).selectExpr("o.v AS a", "d.v AS b"))
+    val join = job(picked("inner"))
     join.sink = sink
     running(join) { join =>
       join.feed(o("a", "10:00", 1), o("b", "10:00", 2))

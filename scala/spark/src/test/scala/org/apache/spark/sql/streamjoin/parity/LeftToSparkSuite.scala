@@ -29,17 +29,15 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       Files.exists(Path.of(job.checkpoint, name))
     )
 
-  private val picked: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
-
   test("unbounded=spark leaves to Spark what would be rejected, and nothing else") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
-      running(job(streams => picked(hourly(condition = "o.id = d.id")(streams)))) { job =>
+      running(job(picked("inner", "o.id = d.id"))) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "18:00", 2)) == Seq("1 2"))
         assert(job.joins.isEmpty)
         assert(sparks(job) == 1)
         assert(ourFiles(job).isEmpty)
       }
-      running(job(streams => picked(hourly()(streams)))) { job =>
+      running(job(picked("inner"))) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
         assert(job.joins.size == 1)
         assert(sparks(job) == 0)
@@ -48,7 +46,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       val spark = rejection(hourly("left_outer", "o.id = d.id")(streams))
       assert(!spark.getCondition.startsWith("STREAMJOIN_"))
       // Spark's own rules for the output mode apply: 4.1 has no update mode for joins.
-      def updating = job(streams => picked(hourly(condition = "o.id = d.id")(streams)), mode = "update")
+      def updating = job(picked("inner", "o.id = d.id"), mode = "update")
       if (SparkTest.isSpark41)
         assert(intercept[AnalysisException](updating.start()).getMessage.contains("Update output mode"))
       else
@@ -59,7 +57,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
   test("unbounded=spark: one of our joins and one of Spark's can run in one query") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       running(job { streams =>
-        val first = picked(hourly()(streams)).toDF("a", "b").as("f")
+        val first = picked("inner")(streams).as("f")
         first.join(streams.raw("e").as("e"), expr("f.a = e.v")).selectExpr("a", "b", "e.id")
       }) { job =>
         assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2), "e" -> row("x", "10:00", 1)) == Seq("1 2 x"))
@@ -87,7 +85,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
           job.feed(o("a", "10:00", 1), o("b", "10:00", 2), "e" -> row("b", "10:00", 3), d("a", "10:10"))
           assert(job.joins.size == 1)
           assert(sparks(job) == 1)
-          // W(d) = 20:00 evicts orders before 19:00; those without a delivery come out.
+          // W(d) = 20:00 evicts orders before 19:00; those without a delivery are emitted.
           val out = job.feed(o("x", "20:00"), d("x", "20:00"), "e" -> row("x", "20:00"))
           assert(out == (if (below == Hourly) Seq("2 3") else Nil))
         }
@@ -148,7 +146,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       );
       condition <- Seq(never, "o.id = d.id AND 1 = 0", "false")
     )
-      running(job(streams => picked(hourly(how, condition)(streams)))) { job =>
+      running(job(picked(how, condition))) { job =>
         assert(job.feed(fed: _*) == out)
         job.restart()
         assert(job.feed(fed: _*) == out)
@@ -200,7 +198,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
   test("enabled=false leaves all joins to Spark") {
     withConf("spark.streamjoin.enabled" -> "false") {
       for (condition <- Seq(Hourly, "o.id = d.id"))
-        running(job(streams => picked(hourly(condition = condition)(streams)))) { job =>
+        running(job(picked("inner", condition))) { job =>
           assert(job.feed(o("a", "10:00", 1), d("a", "10:30", 2)) == Seq("1 2"))
           assert(job.joins.isEmpty)
           assert(sparks(job) == 1)
@@ -259,12 +257,12 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       assert(job.joins.isEmpty)
       assert(ourFiles(job).isEmpty)
     }
-    running(job(streams => picked(hourly()(streams)).union(streams.raw("e").selectExpr("v", "v + 1")))) {
-      job =>
-        assert(
-          job.feed(o("a", "10:00", 1), d("a", "10:00", 2), "e" -> row("e", "10:00", 5)) == Seq("1 2", "5 6")
-        )
-        assert(job.joins.size == 1)
+    val above =
+      (streams: Streams) => picked("inner")(streams).union(streams.raw("e").selectExpr("v", "v + 1"))
+    running(job(above)) { job =>
+      val out = job.feed(o("a", "10:00", 1), d("a", "10:00", 2), "e" -> row("e", "10:00", 5))
+      assert(out == Seq("1 2", "5 6"))
+      assert(job.joins.size == 1)
     }
   }
 

@@ -278,7 +278,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     )
     val after = Seq("[1.0,null,1,x]", "[5.0,mine,1,null]")
     assert(it.rows == after)
-    ArrangementTest.forgetCommit(it.checkpoint)
+    SparkTest.forgetCommit(it.checkpoint)
     it.again()
     assert(it.rows == after)
     val error = rejected("STREAMJOIN_UPSERT.TWO_ROWS")(it.batch(Row(3, "z", 1.0, 1), Row(3, "z", 2.0, 1)))
@@ -431,7 +431,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
           .flatten
         it.batch(chance.shuffle(changes): _*)
         if (chance.nextBoolean() && changes.nonEmpty) {
-          ArrangementTest.forgetCommit(it.checkpoint)
+          SparkTest.forgetCommit(it.checkpoint)
           it.again()
         }
         val expected = current.map { case ((k, other), v) => s"[$v,null,$k,$other]" }.toSeq.sorted

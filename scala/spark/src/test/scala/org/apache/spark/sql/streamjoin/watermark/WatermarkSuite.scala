@@ -11,7 +11,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
@@ -21,23 +21,12 @@ import org.apache.spark.sql.{DataFrame, Row}
 class WatermarkSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
-  private val picked: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
-
-  private def outer(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
-    streams => picked(hourly(how, condition)(streams))
+  private val both: DataFrame => DataFrame = _.selectExpr("o.v", "d.v")
 
   /** The watermark files by batch, as `<o's> <d's>`. */
   private def files(job: Job): Map[Long, String] = {
     val folder = Path.of(job.checkpoint, "keyed-watermarks")
-    if (!Files.exists(folder)) Map.empty
-    else
-      Files
-        .list(folder)
-        .iterator()
-        .asScala
-        .filter(_.getFileName.toString.forall(_.isDigit))
-        .map(file => file.getFileName.toString.toLong -> watermarks(file))
-        .toMap
+    SparkTest.numbers(folder).map(batch => batch -> watermarks(folder.resolve(batch.toString))).toMap
   }
 
   private def watermarks(file: Path): String = {
@@ -50,23 +39,10 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   private def clock(ms: Long): String = text(Row(Timestamp.from(Instant.ofEpochMilli(ms))))
 
-  private def remove(job: Job, file: String): Unit = {
-    val path = Path.of(job.checkpoint, file)
-    assert(Files.deleteIfExists(path), s"no $path")
-    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
-  }
-
-  private def newest(job: Job, log: String): Long = Files
-    .list(Path.of(job.checkpoint, log))
-    .iterator()
-    .asScala
-    .map(_.getFileName.toString)
-    .filter(_.forall(_.isDigit))
-    .map(_.toLong)
-    .max
+  private def newest(job: Job, log: String): Long = SparkTest.numbers(Path.of(job.checkpoint, log)).max
 
   test("each event-time column has its own watermark") {
-    running(job(outer("full_outer"))) { job =>
+    running(job(picked("full_outer"))) { job =>
       job.feed(o("a", "10:00"), d("a", "12:00"))
       job.feed(o("b", "11:00"), d("b", "12:30"))
       assert(job.watermark("left") == "10:00" || job.watermark("left") == "11:00")
@@ -77,8 +53,8 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a stalled stream holds back the state of its partner, and nothing else") {
-    running(job(outer("full_outer"))) { job =>
-      // o goes on, d stalls at 10:00.
+    running(job(picked("full_outer"))) { job =>
+      // o continues, d stalls at 10:00.
       assert(job.feed(o("a", "10:00", 1), d("a", "09:59", 9), d("b", "10:00", 1)) == Seq("- 9"))
       val out = Seq("11:00", "12:00", "13:00").flatMap(time => job.feed(o("o", time, 2)))
       // Deliveries before 13:00 match no order that is still to come: they are evicted.
@@ -88,14 +64,14 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       assert(files(job).maxBy(_._1)._2 == "13:00 10:00")
       // Spark's single watermark stays at the slowest input.
       assert(clock(Instant.parse(job.progress.eventTime.get("watermark")).toEpochMilli) == "10:00")
-      // d goes on; its watermark of 13:30 evicts orders before 12:30.
+      // d continues; its watermark of 13:30 evicts orders before 12:30.
       assert(job.feed(d("o", "13:30", 3)) == Seq("1 -", "2 -", "2 -", "2 3"))
       assert(job.state._1 == 1)
     }
   }
 
   test("a row at the watermark is not late, one below it is, and a null time is not") {
-    running(job(outer("full_outer"))) { job =>
+    running(job(picked("full_outer"))) { job =>
       job.feed(o("w", "10:00"), d("w", "10:00"))
       // W(1) is 10:00, and counts for late rows from batch 2 on.
       job.feed(o("w", "10:00"), d("w", "10:00"))
@@ -109,12 +85,12 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       )
       assert(rows.filterNot(_ == "0 0") == Seq("- 6", "1 4", "3 -"))
       assert(job.seen.map(_.id).max == job.progress.batchId)
-      assert(job.streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum == 2)
+      assert(job.dropped == 2)
     }
   }
 
   test("late rows go by the watermark of the batch before, eviction by the newer one, after the rows") {
-    running(job(outer())) { job =>
+    running(job(picked())) { job =>
       job.feed(o("x", "10:00"), d("x", "12:00"))
       // W(1): o.t 10:00, d.t 12:00. No batch has judged late rows by it before the next rows come.
       assert(job.seen.map(_.id).toSeq == Seq(0L, 1L))
@@ -123,7 +99,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       assert(job.operator.numRowsDroppedByWatermark == 1)
     }
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
-      running(job(outer())) { job =>
+      running(job(picked())) { job =>
         job.feed(o("x", "10:00"), d("x", "12:00"))
         // W(0) is undefined: the row is not late in batch 1. It joins its batch and then expires by
         // W(1).
@@ -139,7 +115,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a watermark never goes back") {
-    running(job(outer("full_outer"))) { job =>
+    running(job(picked("full_outer"))) { job =>
       job.feed(o("a", "12:00"), d("a", "12:00"))
       job.feed(o("b", "09:00"), d("b", "09:00"))
       job.restart()
@@ -150,11 +126,9 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   }
 
   test("the delay is subtracted, and the watermark rounded down to a millisecond") {
-    running(
-      job(streams =>
-        picked(streams.marked("o", "5 minutes").join(streams.marked("d", "90 seconds"), expr(Hourly)))
-      )
-    ) { job =>
+    val query = (streams: Streams) =>
+      both(streams.marked("o", "5 minutes").join(streams.marked("d", "90 seconds"), expr(Hourly)))
+    running(job(query)) { job =>
       job.feed(o("a", "10:00:00.000999"), d("a", "10:00:00.001"))
       assert(files(job)(1) == "09:55 09:58:30.001")
     }
@@ -174,7 +148,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   )
 
   test("a restart after every batch changes neither the rows nor the watermarks") {
-    def run(restarts: Boolean): (Seq[String], Map[Long, String]) = running(job(outer("full_outer"))) { job =>
+    def run(restarts: Boolean): (Seq[String], Map[Long, String]) = running(job(picked("full_outer"))) { job =>
       val out = story.flatMap { rows =>
         val out = job.feed(rows: _*)
         if (restarts) job.restart()
@@ -189,7 +163,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a batch that runs again sees the same watermarks and gives the same rows") {
-    running(job(outer("full_outer"))) { job =>
+    running(job(picked("full_outer"))) { job =>
       story.foreach { rows =>
         job.feed(rows: _*)
         val last = job.seen.last
@@ -201,13 +175,14 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
         assert(before.forall { case (batch, keys) => files(job)(batch) == keys })
       }
       val once = job.seen.groupBy(_.id).values.map(_.last).flatMap(_.rows).toSeq.sorted
-      val plain = running(this.job(outer("full_outer")))(other => story.flatMap(rows => other.feed(rows: _*)))
+      val plain =
+        running(this.job(picked("full_outer")))(other => story.flatMap(rows => other.feed(rows: _*)))
       assert(once == plain.sorted)
     }
   }
 
   test("without its newest file, a watermark resumes no lower than Spark's own") {
-    running(job(outer("full_outer"))) { job =>
+    running(job(picked("full_outer"))) { job =>
       // W(d) = 11:30 evicts orders before 10:30.
       job.feed(o("a", "10:00", 1), d("b", "11:30", 2))
       // W(o) = 12:00 evicts deliveries before 12:00.
@@ -216,7 +191,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       val known = files(job)(last)
       assert(known == "12:00 12:30")
       job.stop()
-      remove(job, s"keyed-watermarks/$last")
+      SparkTest.remove(Path.of(job.checkpoint, "keyed-watermarks", last.toString))
       job.start()
       job.feed(o("e", "12:10", 5))
       val resumed = files(job)(last)
@@ -233,7 +208,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   test("the log of watermarks is kept no longer than Spark's own logs") {
     withConf("spark.sql.streaming.minBatchesToRetain" -> "2") {
-      running(job(outer())) { job =>
+      running(job(picked())) { job =>
         (0 until 30).foreach(n => job.feed(o("a", f"10:$n%02d"), d("b", f"10:$n%02d")))
         val kept = files(job).keys.toSeq.sorted
         val last = newest(job, "commits")
@@ -252,7 +227,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       "spark.streamjoin.lateRows" -> "keep",
       "spark.streamjoin.lateRows.maxBytes" -> "1"
     ) {
-      running(job(outer())) { job =>
+      running(job(picked())) { job =>
         (0 until 12).foreach { n =>
           job.feed(o("a", f"10:$n%02d"), d("b", f"10:$n%02d"), d("late", "09:00"))
           job.restart()
@@ -268,7 +243,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   private def filtered(streams: Streams): DataFrame = {
     val left = streams.raw("o").withWatermark("t", "0 seconds").where("v > 0").as("o")
-    picked(left.join(streams.marked("d"), expr(Hourly), "left_outer"))
+    both(left.join(streams.marked("d"), expr(Hourly), "left_outer"))
   }
 
   private def beforeFilter[T](body: => T): T =
@@ -291,7 +266,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     running(job { streams =>
       val left =
         streams.raw("o").withWatermark("t", "0 seconds").where("t < '2024-06-01 11:00:00' AND rand() >= 0")
-      picked(left.as("o").join(streams.marked("d"), expr(Hourly), "left_outer"))
+      both(left.as("o").join(streams.marked("d"), expr(Hourly), "left_outer"))
     }) { job =>
       job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
       assert(files(job)(1) == "12:00 10:00")
@@ -301,7 +276,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   test("a filter inferred from the other input holds the watermark back in every batch") {
     running(job { streams =>
       val left = streams.raw("o").where("v = 1").withWatermark("t", "0 seconds").as("o")
-      picked(left.join(streams.marked("d"), expr(s"$Hourly AND o.v = d.v")))
+      both(left.join(streams.marked("d"), expr(s"$Hourly AND o.v = d.v")))
     }) { job =>
       // Spark infers nothing about an input that has no rows in a batch.
       job.feed(d("x", "12:00", 2), d("x", "10:00", 1))
@@ -314,7 +289,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   test("rows filtered before withWatermark do not move the watermark") {
     running(job { streams =>
       val left = streams.raw("o").where("v > 0").withWatermark("t", "0 seconds").as("o")
-      picked(left.join(streams.marked("d"), expr(Hourly)))
+      both(left.join(streams.marked("d"), expr(Hourly)))
     }) { job =>
       job.feed(o("a", "10:00", 1), o("gone", "12:00", -1), d("x", "10:00"))
       assert(files(job)(1) == "10:00 10:00")
@@ -328,15 +303,15 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       job.feed(o(null, "12:00"), d("x", "11:00", -1), o("x", "10:00"), d(null, "12:30", 1))
       files(job)(1)
     }
-    running(job(outer("inner", s"$Hourly AND d.v > 0")))(job => assert(fed(job) == "10:00 none"))
+    running(job(picked("inner", s"$Hourly AND d.v > 0")))(job => assert(fed(job) == "10:00 none"))
     beforeFilter {
-      running(job(outer("inner", s"$Hourly AND d.v > 0")))(job => assert(fed(job) == "12:00 12:30"))
+      running(job(picked("inner", s"$Hourly AND d.v > 0")))(job => assert(fed(job) == "12:00 12:30"))
     }
   }
 
   test("a stream with one watermark, joined with itself, has that one watermark, as in Spark") {
     def halves(slow: DataFrame, fast: DataFrame): DataFrame =
-      picked(slow.where("v > 0").as("o").join(fast.where("v < 0").as("d"), expr(Hourly), "left_outer"))
+      both(slow.where("v > 0").as("o").join(fast.where("v < 0").as("d"), expr(Hourly), "left_outer"))
     def marked(streams: Streams) = streams.raw("o").withWatermark("t", "0 seconds")
     val rows = Seq(o("a", "10:00", 1), o("a", "10:30", -1), o("b", "10:00", 2), o("x", "12:00", -3))
     running(job { streams =>
@@ -360,7 +335,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   test("a union has the lowest watermark of its branches") {
     running(job { streams =>
       def branch(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
-      picked(streams.marked("o").join(branch("d").union(branch("e")).as("d"), expr(Hourly), "left_outer"))
+      both(streams.marked("o").join(branch("d").union(branch("e")).as("d"), expr(Hourly), "left_outer"))
     }) { job =>
       job.feed(o("a", "10:00", 1), d("x", "14:00", 0))
       // e has had no row yet.
@@ -380,7 +355,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
   // Batches without data.
 
   test("batches without data run only if something can be evicted") {
-    running(job(outer("left_outer"))) { job =>
+    running(job(picked("left_outer"))) { job =>
       // watermark of d.t 10:30: no order is below it minus an hour
       assert(job.batches(o("a", "10:00", 1), d("x", "10:30")).size == 1)
       assert(job.batches(d("x", "10:45")).size == 1)
@@ -402,7 +377,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
 
   test("no batches without data run if Spark's setting switches them off") {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
-      running(job(outer("left_outer"))) { job =>
+      running(job(picked("left_outer"))) { job =>
         assert(job.batches(o("a", "10:00", 1), d("x", "20:00")).map(_.rows) == Seq(Nil))
         // This batch goes by W(d) = 20:00, which evicts orders before 19:00.
         assert(job.batches(d("x", "20:00")).map(_.rows) == Seq(Seq("1 -")))

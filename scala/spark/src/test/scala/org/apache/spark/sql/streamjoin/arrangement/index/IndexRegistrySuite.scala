@@ -9,14 +9,14 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FSDataInputStream, FileStatus, LocalFileSystem, Path}
+import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.source.SnapshotDiffReader
 import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockRef, Manifest, Snapshot}
-import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, Item, Model}
+import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, HookedFileSystem, Item, Model}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
 /** The indexes of a process, over files that the test writes. */
@@ -30,15 +30,25 @@ class IndexRegistrySuite extends AnyFunSuite {
     finally files.delete()
   }
 
-  private def withCalls[T](body: ArrangementFiles => T): T = {
+  private def on(fileSystem: Class[_]): Configuration = {
     val conf = new Configuration()
-    conf.set("fs.file.impl", classOf[FileCalls].getName)
+    conf.set("fs.file.impl", fileSystem.getName)
     conf.setBoolean("fs.file.impl.disable.cache", true)
-    withFiles(conf)(body)
+    conf
   }
 
   private def registry(limit: Long = Long.MaxValue): IndexRegistry =
     new IndexRegistry(ExecutorMemory.Limit(new ExecutorMemory, limit))
+
+  /** The index of a partition at a version. */
+  private def get(
+      files: ArrangementFiles,
+      indexes: IndexRegistry,
+      index: Int,
+      partition: Int,
+      version: Long
+  ) =
+    indexes.get(files.ref, index, partition, version, files.idOf(version), files.conf, new LoadStats)
 
   private def grow(
       files: ArrangementFiles,
@@ -55,13 +65,12 @@ class IndexRegistrySuite extends AnyFunSuite {
       )
     }
 
-  for (
-    (name, limit) <- Seq(
-      "enough memory" -> Long.MaxValue,
-      "little memory" -> 2000L,
-      "no memory" -> 0L
-    )
-  )
+  /** 30 versions with blocks that take some memory. */
+  private def addLarge(files: ArrangementFiles, random: Random): Unit = (0 until 30).foreach { at =>
+    files.add(Seq.fill(40)(Item(Some(random.nextInt(keys)), "x" * 60, at.toLong) -> 1))
+  }
+
+  for ((name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L, "no memory" -> 0L))
     test(s"versions can be read in any order, by each key, with $name") {
       for (seed <- 0 until seeds) withFiles() { files =>
         val random = new Random(seed)
@@ -154,8 +163,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       grow(files, new Random(13), 4, bases = false)
       val memory = new ExecutorMemory
       val indexes = new IndexRegistry(ExecutorMemory.Limit(memory, 0))
-      def get(partition: Int) =
-        indexes.get(files.ref, 0, partition, 3, files.idOf(3), files.conf, new LoadStats)
+      def get(partition: Int) = this.get(files, indexes, 0, partition, 3)
       val task = TaskContext.empty()
       try {
         TaskContext.setTaskContext(task)
@@ -180,8 +188,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     withFiles() { files =>
       grow(files, new Random(14), 6, bases = false, most = 40)
       val first = registry()
-      def get(indexes: IndexRegistry, index: Int) =
-        indexes.get(files.ref, index, 0, 5, files.idOf(5), files.conf, new LoadStats)
+      def get(indexes: IndexRegistry, index: Int) = this.get(files, indexes, index, 0, 5)
       get(first, 0)
       val some = first.bytes
       get(first, 1)
@@ -203,10 +210,7 @@ class IndexRegistrySuite extends AnyFunSuite {
 
   test("with little memory, blocks are reread and the indexes stay within the limit") {
     withFiles() { files =>
-      val random = new Random(4)
-      (0 until 30).foreach { at =>
-        files.add(Seq.fill(40)(Item(Some(random.nextInt(keys)), "x" * 60, at.toLong) -> 1))
-      }
+      addLarge(files, new Random(4))
       val all = registry()
       assert(files.rows(all, 29) == files.collections(29))
       val limit = all.bytes / 3
@@ -216,7 +220,7 @@ class IndexRegistrySuite extends AnyFunSuite {
         // The limit, and one block.
         assert(little.bytes <= limit + 20000, s"${little.bytes} of $limit, of ${all.bytes}")
       }
-      val index = little.get(files.ref, 0, 0, 29, files.idOf(29), files.conf, new LoadStats)
+      val index = get(files, little, 0, 0, 29)
       (None +: (0 until keys).map(Some(_))).foreach { key =>
         val found = files.find(index, key, 29)
         assert(found.isEmpty || found == files.collections(29).filter(_._1.key == key))
@@ -241,10 +245,7 @@ class IndexRegistrySuite extends AnyFunSuite {
 
   /** Each read fails in turn and is retried. */
   test("after a failed read, the next attempt has each row once, and no memory stays counted") {
-    val conf = new Configuration()
-    conf.set("fs.file.impl", classOf[FailingReads].getName)
-    conf.setBoolean("fs.file.impl.disable.cache", true)
-    for (limit <- Seq(Long.MaxValue, 0L)) withFiles(conf) { files =>
+    for (limit <- Seq(Long.MaxValue, 0L)) withFiles(on(classOf[FailingReads])) { files =>
       FailingReads.failAt(-1)
       val random = new Random(6)
       grow(files, random, 6, most = 30)
@@ -308,10 +309,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
 
   test("a base that goes while an index is built from it is replaced by another") {
-    val conf = new Configuration()
-    conf.set("fs.file.impl", classOf[FailingReads].getName)
-    conf.setBoolean("fs.file.impl.disable.cache", true)
-    withFiles(conf) { files =>
+    withFiles(on(classOf[FailingReads])) { files =>
       FailingReads.failAt(-1)
       val random = new Random(12)
       grow(files, random, 4, bases = false)
@@ -353,7 +351,7 @@ class IndexRegistrySuite extends AnyFunSuite {
   }
 
   test("each manifest is read once, however many partitions are as many versions behind") {
-    withCalls { files =>
+    withFiles(on(classOf[FileCalls])) { files =>
       val random = new Random(13)
       grow(files, random, 2, bases = false)
       val indexes = registry()
@@ -393,11 +391,8 @@ class IndexRegistrySuite extends AnyFunSuite {
   }
 
   test("once memory suffices again, nothing is listed and blocks are in memory") {
-    withCalls { files =>
-      val random = new Random(14)
-      (0 until 30).foreach { at =>
-        files.add(Seq.fill(40)(Item(Some(random.nextInt(keys)), "x" * 60, at.toLong) -> 1))
-      }
+    withFiles(on(classOf[FileCalls])) { files =>
+      addLarge(files, new Random(14))
       val all = registry()
       files.rows(all, 29)
       val limit = ExecutorMemory.Limit(new ExecutorMemory, all.bytes * 3 / 2)
@@ -466,15 +461,11 @@ class IndexRegistrySuite extends AnyFunSuite {
 }
 
 /** The local file system, with the files and folders that are opened and listed. */
-class FileCalls extends LocalFileSystem {
-  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
-    FileCalls.opens.add(path)
-    super.open(path, bufferSize)
-  }
-
-  override def listStatus(path: Path): Array[FileStatus] = {
-    FileCalls.lists.add(path)
-    super.listStatus(path)
+class FileCalls extends HookedFileSystem {
+  override protected def before(call: String, path: Path): Unit = call match {
+    case "open" => FileCalls.opens.add(path): Unit
+    case "list" => FileCalls.lists.add(path): Unit
+    case _ =>
   }
 }
 
@@ -493,11 +484,10 @@ object FileCalls {
 }
 
 /** The local file system; one of the calls that open a file to read it fails. */
-class FailingReads extends LocalFileSystem {
-  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
+class FailingReads extends HookedFileSystem {
+  override protected def before(call: String, path: Path): Unit = if (call == "open") {
     FailingReads.before(path)
     FailingReads.call(path)
-    super.open(path, bufferSize)
   }
 }
 

@@ -5,14 +5,12 @@ import java.util.UUID
 import scala.collection.mutable
 import scala.util.{Failure, Random, Success, Try}
 
-import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FileStatus, LocalFileSystem, Path}
-import org.apache.hadoop.util.Progressable
+import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.streamjoin.SparkTest
-import org.apache.spark.sql.streamjoin.arrangement.Item
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
@@ -22,6 +20,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   InputKind,
   Manifest
 }
+import org.apache.spark.sql.streamjoin.arrangement.{HookedFileSystem, Item}
 
 /**
  * Two runs of one query maintain an arrangement at once, over files that are not created
@@ -228,48 +227,12 @@ trait OverwritingStore extends SparkTest { this: AnyFunSuite =>
   )(body)
 }
 
-/** The local file system; a rename overwrites an existing file. */
-class OverwritingFileSystem extends LocalFileSystem {
-  private def call(path: Path): Unit =
-    if (path.toString.contains("/store-")) OverwritingFileSystem.before()
-
-  override def getFileStatus(path: Path): FileStatus = {
-    call(path)
-    super.getFileStatus(path)
-  }
-
-  override def listStatus(path: Path): Array[FileStatus] = {
-    call(path)
-    super.listStatus(path)
-  }
-
-  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
-    call(path)
-    super.open(path, bufferSize)
-  }
-
-  override def create(
-      path: Path,
-      overwrite: Boolean,
-      bufferSize: Int,
-      replication: Short,
-      blockSize: Long,
-      progress: Progressable
-  ): FSDataOutputStream = {
-    call(path)
-    super.create(path, overwrite, bufferSize, replication, blockSize, progress)
-  }
-
-  override def rename(from: Path, to: Path): Boolean = {
-    call(to)
-    if (to.getParent.getName == "versions" && OverwritingFileSystem.isThere(to))
+/** The local file system, whose renames overwrite an existing file. */
+class OverwritingFileSystem extends HookedFileSystem {
+  override protected def before(call: String, path: Path): Unit = {
+    if (call != "make" && path.toString.contains("/store-")) OverwritingFileSystem.before()
+    if (call == "rename" && path.getParent.getName == "versions" && OverwritingFileSystem.isThere(path))
       OverwritingFileSystem.overwritten += 1
-    super.rename(from, to)
-  }
-
-  override def delete(path: Path, recursive: Boolean): Boolean = {
-    call(path)
-    super.delete(path, recursive)
   }
 }
 

@@ -31,12 +31,6 @@ class BlockFilesSuite extends AnyFunSuite {
     assert(SparkTest.errorClass(error).contains("STREAMJOIN_ARRANGEMENT_UNREADABLE"), error)
   }
 
-  /** Removes the checksum of Hadoop's local file system, which would find the damage first. */
-  private def write(path: NioPath, bytes: Array[Byte]): Unit = {
-    Files.write(path, bytes)
-    Files.deleteIfExists(path.resolveSibling(s".${path.getFileName}.crc")): Unit
-  }
-
   private val items = (0 until 200).map(n => Item(Some(n % 7), "name" * (n % 5), n.toLong) -> (n % 3 - 1))
 
   private def blockFile(files: ArrangementFiles): NioPath = {
@@ -110,10 +104,10 @@ class BlockFilesSuite extends AnyFunSuite {
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
       for (at <- bytes.indices by math.max(1, bytes.length / 40)) {
-        write(path, bytes.updated(at, (bytes(at) ^ 0x10).toByte))
+        SparkTest.overwrite(path, bytes.updated(at, (bytes(at) ^ 0x10).toByte))
         rejected((0 to 1).foreach(index => files.rows(registry, 0, index)))
       }
-      write(path, bytes)
+      SparkTest.overwrite(path, bytes)
       assert(files.rows(registry, 0) == files.collections(0))
     }
   }
@@ -123,7 +117,7 @@ class BlockFilesSuite extends AnyFunSuite {
       val path = blockFile(files)
       val bytes = Files.readAllBytes(path)
       for (length <- Seq(bytes.length - 1, bytes.length / 2, 1, 0)) {
-        write(path, bytes.take(length))
+        SparkTest.overwrite(path, bytes.take(length))
         rejected((0 to 1).foreach(index => files.rows(registry, 0, index)))
       }
       Files.delete(path)

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
-import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /** A checkpoint accepts only the delta joins and look-ups that it was started with. */
@@ -124,7 +124,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       orders.feed(Row(1, 1, "c"), Row(2, 2, "c"))
       val three = both :+ ("d" -> customers)
       assert(run(checkpoint, three, On + " AND d.id = c.id") == Map("1 A" -> 1))
-      forgetCommit(checkpoint)
+      SparkTest.forgetCommit(checkpoint)
       // It needs as many sources as the offset log has.
       assert(run(checkpoint, three, "c.id = o.customer AND c.seg = 'B' AND d.id = c.id") == Map("2 B" -> 1))
       changed(run(checkpoint, three, On + " AND d.id = c.id"))
@@ -138,8 +138,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     during(customers, orders) {
       customers.feed(Row(1, "A", "c"))
       run(checkpoint, both)
-      Files.writeString(log(checkpoint).resolve("0"), """{"version":7}""")
-      Files.deleteIfExists(log(checkpoint).resolve(".0.crc"))
+      SparkTest.overwrite(log(checkpoint).resolve("0"), """{"version":7}""")
       assert(rejected("STREAMJOIN_CHECKPOINT_UNREADABLE")(run(checkpoint, both)).contains("version 7"))
     }
   }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.delta
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 
 import scala.util.Random
 
@@ -136,9 +136,8 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     /** As if the driver had died before it wrote the newest version, which is written again. */
     def loseVersion(): Unit = if (versions.nonEmpty) {
       maintained.stop()
-      val last = forgetCommit(maintained.checkpoint)
-      Files.delete(Path.of(maintained.root, "versions", last.toString))
-      Files.deleteIfExists(Path.of(maintained.root, "versions", s".$last.crc"))
+      val last = SparkTest.forgetCommit(maintained.checkpoint)
+      SparkTest.remove(Path.of(maintained.root, "versions", last.toString))
       forgetIndexes()
       maintained.start()
       maintained.settle()

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming.Trigger
-import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 
 /** Kept rows are matched with a table that changed while the query was stopped. */
 class RematchAtStartSuite extends AnyFunSuite with TableTest {
@@ -43,7 +43,7 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
       val silent = query(people)
       stopped(people, silent)
       during(silent)(assert(silent.all == Seq("- Keyboard", "Ann Keyboard")))
-      forgetCommit(silent.checkpoint)
+      SparkTest.forgetCommit(silent.checkpoint)
       people.feed(Row(3, "Anna", "update"))
       during(silent)(assert(silent.all == Seq("- Keyboard", "Ann Keyboard")))
     }

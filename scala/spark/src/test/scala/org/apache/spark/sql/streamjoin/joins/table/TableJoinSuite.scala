@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.table
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.ArrangementTest
+import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /**
@@ -114,7 +114,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
     withCustomers { people =>
       val query = new Stream(joined(people.root, "left_outer"))
       during(query)(assert(query.add(items.head).all == Seq("John Computer")))
-      forgetCommit(query.checkpoint)
+      SparkTest.forgetCommit(query.checkpoint)
       (1 to 5).foreach { number =>
         people.feed(Row(1, s"John $number", "update"))
         forgetIndexes()

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp}
-import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, SparkTest}
 import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 /** When a stream begins to look up a table, and what the progress reports about it. */
@@ -60,8 +60,7 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
     CaughtUp.write(table.folder, CaughtUp(0, isSo = false))
     assert(CaughtUp.holds(table.folder), "the file is about an older version")
     for (damaged <- Seq("", "{", "{}")) {
-      Files.writeString(said, damaged)
-      Files.deleteIfExists(Path.of(table.root, ".caught_up.json.crc"))
+      SparkTest.overwrite(said, damaged)
       rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE")(CaughtUp.holds(table.folder))
     }
     during(table)(caughtUp(table))
