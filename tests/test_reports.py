@@ -328,6 +328,16 @@ def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkey
     rejected("STREAMJOIN_NOT_A_STREAM.QUERY", lambda: sj.report(spark.range(1), out), "the path of a history")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.report(ran.query, None), "the file to write")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.watch(ran.query, interval=0), "seconds")
+    without = spark.readStream.format("rate").load().writeStream.format("noop")
+    query = without.start(checkpointLocation=str(tmp_path / "without"))
+    try:
+        rejected("STREAMJOIN_NO_FIGURES.NO_BATCH", lambda: sj.report(query, out), "not ended a batch with a join")
+    finally:
+        query.stop()
+    with monkeypatch.context() as patch:
+        patch.setattr(_files, "_active_session", lambda: None)
+        far = "s3a://bucket/history"
+        rejected("STREAMJOIN_NO_FIGURES.NO_SESSION", lambda: sj.report(far, out), "is not on this machine")
     for name in [each for each in sys.modules if each.partition(".")[0] == "rich"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rich", None)

@@ -200,14 +200,27 @@ def test_random_changes(shop: Shop, database: Postgres, create: str) -> None:
     _check_random(shop, database.options("t"), lambda: of_postgres(database), seconds, COLUMNS)
 
 
+def created_in_derby(spark: SparkSession, table: str, columns: str) -> dict[str, str]:
+    url = f"jdbc:derby:memory:upsert{os.getpid()};create=true"
+    jvm: Any = spark._jvm
+    connection = jvm.java.sql.DriverManager.getConnection(url)
+    connection.createStatement().execute(f"CREATE TABLE {table} ({columns})")
+    connection.close()
+    return {"url": url, "dbtable": table, "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+
+
+def test_a_key_that_derby_cannot_compare(shop: Shop, spark: SparkSession) -> None:
+    target = created_in_derby(spark, "texts", '"a" CLOB, "v" INT')
+    writer = sj.upsert(shop.stream("texts", "a STRING, v INT, _diff INT"), target, "a")
+    said = "the database cannot compare the key a CLOB of texts"
+    rejected(
+        "STREAMJOIN_UPSERT.KEY_NOT_COMPARABLE", lambda: writer.start(checkpointLocation=shop.checkpoint("k")), said
+    )
+
+
 def test_random_changes_in_standard_sql(shop: Shop, spark: SparkSession) -> None:
     """Derby has neither ON CONFLICT nor IF EXISTS."""
-    url = f"jdbc:derby:memory:upsert{os.getpid()}"
-    target = {"url": url + ";create=true", "dbtable": "t", "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
-    jvm: Any = spark._jvm
-    connection = jvm.java.sql.DriverManager.getConnection(target["url"])
-    connection.createStatement().execute('CREATE TABLE t ("a" INT, "b" INT, "v" INT)')
-    connection.close()
+    target = created_in_derby(spark, "t", '"a" INT, "b" INT, "v" INT')
 
     def read() -> Table:
         return in_order([tuple(row) for row in spark.read.format("jdbc").options(**target).load().collect()])

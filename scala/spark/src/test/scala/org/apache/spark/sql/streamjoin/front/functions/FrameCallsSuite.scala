@@ -105,6 +105,11 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
           "at most 1 columns after the JSON, not 0"
         ),
         (
+          "SELECT *, sj_asof_join('{}', *) FROM o JOIN d ON o.id = d.id",
+          "STREAMJOIN_CALL.STAR",
+          "takes a column, not a star"
+        ),
+        (
           """SELECT *, sj_arrange('{"path": "x", "keys": "id"}') FROM o""",
           "STREAMJOIN_CALL.ARGUMENT",
           "keys takes a list"
@@ -123,6 +128,11 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
           """SELECT *, sj_delta_join('{"names": ["a", "b"], "how": "inner"}') FROM o""",
           "STREAMJOIN_DELTA.OPERATOR",
           "more than a plain condition"
+        ),
+        (
+          """SELECT *, sj_window_join('{"following": "1 hour"}') FROM o""",
+          "STREAMJOIN_NOT_A_STREAM.INPUT_IS_TABLE",
+          "two streams, and an input is a table"
         )
       )
     ) {
@@ -135,6 +145,14 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
         analyzed("SELECT *, sj_nothing('{}') FROM o")
       ).getCondition == "UNRESOLVED_ROUTINE"
     )
+  }
+
+  test("a delta join takes nothing but changes of arrangements") {
+    views
+    val joined = spark.table("o").alias("o").join(spark.table("d").alias("d")).where("o.id = d.id")
+    val call = call_function("sj_delta_join", lit("""{"names": ["o", "d"], "how": "inner"}"""))
+    val error = intercept[AnalysisException](joined.select("o.id").select(col("*"), call))
+    assert(error.getCondition == "STREAMJOIN_DELTA.NOT_AN_ARRANGEMENT", error.getMessage)
   }
 
   test("a user's function of the name takes precedence") {

@@ -192,6 +192,18 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
       query("SELECT * FROM ^sj_bounds()^", "one query"),
       query("SELECT * FROM ^sj_late_rows()^", "the name of a query")
     ),
+    cause("STREAMJOIN_TABLE_FUNCTION.SEVERAL_TIMES")(
+      query(
+        "SELECT * FROM ^VERSIONS(TABLE(SELECT o.id, o.t, d.t AS u FROM o JOIN d WITHIN 5s ON o.id = d.id), KEY(id))^",
+        "have a watermark: t, u"
+      )
+    ),
+    cause("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_ARGUMENT")(
+      query(
+        "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t), delay => ^INTERVAL 1 SECOND^)",
+        "no argument delay, but data, timecol, lag"
+      )
+    ),
     cause("STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE")(
       query("SELECT * FROM VERSIONS(TABLE(d), KEY(id), ^KEY(v)^)", "KEY twice")
     ),
@@ -200,6 +212,12 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     ),
     cause("STREAMJOIN_TABLE_FUNCTION.COLUMN_NAME")(
       query("SELECT * FROM VERSIONS(TABLE(d), KEY(^id + 1^))", "name of a column")
+    ),
+    cause("STREAMJOIN_TABLE_FUNCTION.NESTED_COLUMN")(
+      query(
+        "SELECT * FROM ^VERSIONS(TABLE(SELECT *, array(struct(v AS w)) AS many FROM d), KEY(many.w))^",
+        "many.w is in a list or a map"
+      )
     ),
     cause("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_COLUMN")(
       query("SELECT * FROM ^VERSIONS(TABLE(d), KEY(nothing))^", "id, t, v"),
@@ -247,6 +265,12 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     cause("STREAMJOIN_TABLE_FUNCTION.NO_TABLE")(
       query("SELECT * FROM IMPOSE_ORDER(^1^, DESCRIPTOR(t), INTERVAL 1 SECOND)", "table first"),
       query("SELECT * FROM sj_bounds(^'o'^)", "takes a table")
+    ),
+    cause("STREAMJOIN_TABLE_FUNCTION.DIVIDED_TABLE")(
+      query(
+        "SELECT * FROM IMPOSE_ORDER(^TABLE(raw) PARTITION BY (id)^, DESCRIPTOR(t), INTERVAL 1 SECOND)",
+        "neither partitioned nor ordered"
+      )
     ),
     cause("STREAMJOIN_TABLE_FUNCTION.COLUMN_TYPE")(
       query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), ^'v'^, INTERVAL 1 SECOND)", "v is INT")

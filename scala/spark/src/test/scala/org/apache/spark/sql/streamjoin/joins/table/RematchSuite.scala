@@ -70,9 +70,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     withCustomers { people =>
       val least = "customer_id > (SELECT min(id) FROM range(3))"
       val below = new Stream(orders => rematched(people.root)(orders.where(least)))
-      val above = new Stream(orders =>
-        joined(people.root)(orders).where(least).select("name", "item")
-      )
+      val above = new Stream(orders => joined(people.root)(orders).where(least).select("name", "item"))
       during(below, above) {
         val both = Seq(below, above)
         both.foreach(_.add(order(1, 1, "Computer"), order(2, 0, "Mouse"), order(3, 3, "Keyboard")))
@@ -322,6 +320,16 @@ class RematchSuite extends AnyFunSuite with TableTest {
       assert(
         rejected("STREAMJOIN_TABLE.REMATCH_KEY")(start(timed(_).join(late, now, "left_outer")))
           .contains("every batch")
+      )
+      assert(
+        rejected("STREAMJOIN_TABLE.REMATCH_CONDITION")(start(timed(_).join(late).where(on)))
+          .contains("not into a filter above it")
+      )
+      // The union has the time of its first input, and its second one has no watermark.
+      def half(orders: DataFrame) = timed(orders).union(orders.selectExpr("*", "timestamp_seconds(order_id)"))
+      assert(
+        rejected("STREAMJOIN_TABLE.REMATCH_WATERMARK")(start(half(_).join(late, on, "left_outer")))
+          .contains("at has no watermark")
       )
       rejected("STREAMJOIN_TABLE_KEY")(start(timed(_).join(late, expr("name = item"), "left_outer")))
       val least = expr("id = customer_id AND name > (SELECT min(id) FROM range(3))")

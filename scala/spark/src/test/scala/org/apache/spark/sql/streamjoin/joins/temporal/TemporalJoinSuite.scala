@@ -160,7 +160,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("window.start AS t", "count")
     running(job(counted(Some("30 minutes")))) { job =>
       job.feed(d("a", "10:00", 1), o("a", "10:05", 2), o("a", "10:25", 3), o("a", "10:31", 4))
-      // Rows before 12:00 are emitted. Later ones match no d.t before 11:30: the window is complete.
+      // Rows before 12:00 are emitted. Later ones match no d.t before 11:30: the window is over.
       assert(ended(job, "12:00", "13:00") == Seq("10:00 2"))
     }
     assert(rejection(counted(None)(newStreams())).getCondition == "STREAMJOIN_ORDER_WATERMARK")
@@ -217,6 +217,14 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         assert(SparkTest.messages(error).exists(_.contains(seen)))
         assert(job.seen.isEmpty)
       }
+  }
+
+  test("a delete without a time fails the query") {
+    running(job(values(temporal()))) { job =>
+      val error = intercept[StreamingQueryException](job.feed(d("a", null, 1), d("a", null, -1)))
+      assert(SparkTest.errorClass(error).contains("STREAMJOIN_DELETE_WITHOUT_TIME"))
+      assert(SparkTest.messages(error).exists(_.contains("its t is null")))
+    }
   }
 
   test("of versions with the same time the largest row counts, whichever columns are selected") {

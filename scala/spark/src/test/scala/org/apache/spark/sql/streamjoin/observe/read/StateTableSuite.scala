@@ -174,6 +174,9 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
     assert(rejected(job.checkpoint, "side" -> "left").contains("operator"))
     def moved(from: String, to: String) =
       Files.move(Path.of(job.checkpoint, from), Path.of(job.checkpoint, to)): Unit
+    moved("commits", "elsewhere")
+    assert(rejected(job.checkpoint, "operator" -> "1").startsWith("STREAMJOIN_NO_STATE.NO_BATCH"))
+    moved("elsewhere", "commits")
     moved(OutlineLog.Directory, "outlines")
     assert(rejected(job.checkpoint).startsWith("STREAMJOIN_NO_STATE.NOT_DESCRIBED"))
     moved(OperatorLog.Directory, "operators")

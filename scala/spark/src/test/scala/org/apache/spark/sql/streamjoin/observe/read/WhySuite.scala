@@ -95,8 +95,9 @@ class WhySuite extends AnyFunSuite with JoinTest {
   test("a condition on columns that no input has is rejected with those that there are") {
     running(job(hourly())) { job =>
       job.feed(o("a", "10:00", 1))
-      val rejected = intercept[AnalysisException](why(job.streaming.id.toString, "name = 'a'")).getMessage
-      assert(rejected.contains("1 o(id STRING,t TIMESTAMP,v INT)"))
+      val rejected = intercept[AnalysisException](why(job.streaming.id.toString, "name = 'a'"))
+      assert(rejected.getCondition == "STREAMJOIN_TABLE_FUNCTION.CONDITION")
+      assert(rejected.getMessage.contains("1 o(id STRING,t TIMESTAMP,v INT)"))
       assert(
         intercept[AnalysisException](why("nobody", "id = 'a'")).getMessage.contains("finds no query nobody")
       )
