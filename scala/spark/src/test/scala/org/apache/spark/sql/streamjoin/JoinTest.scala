@@ -44,6 +44,12 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   protected def picked(how: String = "left_outer", condition: String = Hourly): Streams => DataFrame =
     hourly(how, condition)(_).selectExpr("o.v AS a", "d.v AS b")
 
+  /** Three streams in two joins, the second within an hour of a time of the first. */
+  protected def ofThree(how: String = "inner", time: String = "o.t"): Streams => DataFrame = streams =>
+    hourly(how)(streams)
+      .join(streams.marked("e"), expr(s"o.id = e.id AND e.t BETWEEN $time AND $time + INTERVAL 1 HOUR"))
+      .selectExpr("o.v")
+
   /** One stream as `o` and as `d`, told apart only by aliases. */
   protected val selves: Seq[Streams => (DataFrame, DataFrame)] = Seq(
     streams => {
@@ -294,7 +300,8 @@ private[streamjoin] object JoinTest {
     def metric(name: String): Long = operator.customMetrics.asScala.get(name).fold(-1L)(_.longValue)
 
     /** Late rows of all batches. */
-    def dropped: Long = streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
+    def dropped: Long =
+      streaming.recentProgress.flatMap(_.stateOperators).map(_.numRowsDroppedByWatermark).sum
 
     /** Rows in state, left and right. */
     def state: (Long, Long) = (metric("leftRowsInState"), metric("rightRowsInState"))

@@ -5,18 +5,18 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.{col, lit, map}
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, Encoders, Row}
+import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.Upsert
 
 /** What a batch adds up to, options, the SQL of a database, and tables that take MERGE. */
 class UpsertSuite extends AnyFunSuite with ArrangementTest {
-  private val schema = StructType.fromDDL("k INT, `other.key` STRING, v DOUBLE, _diff INT")
+  private val columns = "k INT, `other.key` STRING, v DOUBLE, _diff INT"
+  private val schema = StructType.fromDDL(columns)
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
@@ -236,26 +236,32 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
       rejected("STREAMJOIN_OPTION")(UpsertOptions(jdbc + ("keys" -> wrong)))
   }
 
+  /** Starts a query that keeps a table current, and ends by itself. */
+  private def start(changes: DataFrame, table: String, keys: Seq[String], checkpoint: String) = Upsert
+    .intoTable(changes, table)
+    .key(keys.head, keys.tail: _*)
+    .writeStream
+    .option("checkpointLocation", checkpoint)
+    .trigger(Trigger.AvailableNow())
+    .start()
+
+  /** Starts it, and stops it if the table is not rejected. */
+  private def startOnly(table: String): Unit =
+    start(memory(columns).toDF(), table, Seq("k"), newFolder()).stop()
+
   /** A stream whose rows are batches of the test, and the table that it keeps current. */
   private class Merged(table: String, keys: Seq[String]) {
-    private val memory = MemoryStream[Row](Encoders.row(schema), spark)
+    private val changes = memory(columns)
     val checkpoint: String = newFolder()
 
     def batch(rows: Row*): Unit = {
-      memory.addData(rows)
+      changes.addData(rows)
       again()
     }
 
     def again(): Unit = into(table)
 
-    def into(table: String): Unit = Upsert
-      .intoTable(memory.toDF(), table)
-      .key(keys.head, keys.tail: _*)
-      .writeStream
-      .option("checkpointLocation", checkpoint)
-      .trigger(Trigger.AvailableNow())
-      .start()
-      .awaitTermination()
+    def into(table: String): Unit = start(changes.toDF(), table, keys, checkpoint).awaitTermination()
 
     def rows: Seq[String] = spark.table(table).collect().map(_.toString).toSeq.sorted
   }
@@ -290,19 +296,12 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     spark.sql("CREATE TABLE memory.shop.pairs (k INT, `other.key` STRING)")
     spark.sql("USE memory.shop")
     try {
-      val memory = MemoryStream[Row](Encoders.row(schema), spark)
-      def run() = Upsert
-        .intoTable(memory.toDF().drop("v"), "pairs")
-        .key("k", "other.key")
-        .writeStream
-        .option("checkpointLocation", folder)
-        .trigger(Trigger.AvailableNow())
-        .start()
-        .awaitTermination()
-      lazy val folder = newFolder()
-      memory.addData(Row(1, "x", 1.0, 1), Row(2, "x", 1.0, 1))
+      val (changes, checkpoint) = (memory(columns), newFolder())
+      def run() =
+        start(changes.toDF().drop("v"), "pairs", Seq("k", "other.key"), checkpoint).awaitTermination()
+      changes.addData(Row(1, "x", 1.0, 1), Row(2, "x", 1.0, 1))
       run()
-      memory.addData(Row(2, "x", 1.0, -1))
+      changes.addData(Row(2, "x", 1.0, -1))
       run()
       assert(spark.table("memory.shop.pairs").collect().toSeq == Seq(Row(1, "x")))
     } finally spark.sql("USE spark_catalog.default")
@@ -311,33 +310,17 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
   test("start() knows the table") {
     val table = created("memory.shop.known")
     spark.sql(s"ALTER TABLE $table DROP COLUMN V")
-    val memory = MemoryStream[Row](Encoders.row(schema), spark)
-    def start(table: String): Unit = Upsert
-      .intoTable(memory.toDF(), table)
-      .key("k")
-      .writeStream
-      .option("checkpointLocation", newFolder())
-      .start()
-      .stop()
-    assert(rejected("STREAMJOIN_UPSERT.NO_COLUMN")(start(table)).contains("has no column v"))
-    val missing = intercept[Exception](start("memory.shop.nothing"))
+    assert(rejected("STREAMJOIN_UPSERT.NO_COLUMN")(startOnly(table)).contains("has no column v"))
+    val missing = intercept[Exception](startOnly("memory.shop.nothing"))
     assert(SparkTest.messages(missing).exists(_.contains("TABLE_OR_VIEW_NOT_FOUND")))
   }
 
   test("a table without MERGE, and columns of other types, at start()") {
-    val memory = MemoryStream[Row](Encoders.row(schema), spark)
-    def start(table: String, checkpoint: String = newFolder()): Unit = Upsert
-      .intoTable(memory.toDF(), table)
-      .key("k")
-      .writeStream
-      .option("checkpointLocation", checkpoint)
-      .start()
-      .stop()
     spark.sql("CREATE TABLE no_merge (k INT, `other.key` STRING, v DOUBLE) USING parquet")
-    try assert(rejected("STREAMJOIN_UPSERT.MERGE")(start("no_merge")).contains("a MERGE into the table"))
+    try assert(rejected("STREAMJOIN_UPSERT.MERGE")(startOnly("no_merge")).contains("a MERGE into the table"))
     finally spark.sql("DROP TABLE no_merge")
     spark.sql("CREATE TABLE memory.shop.typed (k INT, `other.key` INT, v DOUBLE)")
-    val error = rejected("STREAMJOIN_UPSERT.MERGE")(start("memory.shop.typed"))
+    val error = rejected("STREAMJOIN_UPSERT.MERGE")(startOnly("memory.shop.typed"))
     assert(error.contains("cannot be planned") && error.contains("other.key"))
   }
 

@@ -155,36 +155,26 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   }
 
   test("equal windows of both times bound the join") {
-    def windowed(frame: DataFrame, duration: String, slide: Option[String] = None): DataFrame =
-      frame.withColumn("w", slide.fold(window(col("t"), duration))(window(col("t"), duration, _)))
-    val tumbling = windowed(streams.raw("o").withWatermark("t", "0 seconds"), "10 minutes").as("o")
-    val other = windowed(streams.raw("d").withWatermark("t", "0 seconds"), "10 minutes").as("d")
+    def windowed(name: String, every: String): DataFrame =
+      streams.marked(name).withColumn("w", window(col("t"), "10 minutes", every)).as(name)
+    val (tumbling, other) = (windowed("o", "10 minutes"), windowed("d", "10 minutes"))
     check(tumbling.join(other, expr("o.id = d.id AND o.w = d.w")), 0, 0)
     check(tumbling.join(other, expr("o.id = d.id")).where("o.w = d.w"), 0, 0)
     check(tumbling.drop("t").as("o").join(other.drop("t").as("d"), Seq("id", "w")), 0, 0)
     // With the keys given by name, the windows alone may be the equality.
     check(tumbling.join(other, Seq("w")), 0, 0)
-    val sliding =
-      windowed(streams.raw("o").withWatermark("t", "0 seconds"), "10 minutes", Some("5 minutes")).as("o")
-    val slidingToo =
-      windowed(streams.raw("d").withWatermark("t", "0 seconds"), "10 minutes", Some("5 minutes")).as("d")
+    val (sliding, slidingToo) = (windowed("o", "5 minutes"), windowed("d", "5 minutes"))
     check(sliding.join(slidingToo, expr("o.id = d.id AND o.w = d.w"), "left_outer"), 0, 0)
   }
 
-  test("equal windows: each pair comes out once, and state ends with the window") {
-    def windowed(streams: Streams, name: String): DataFrame =
-      streams
-        .raw(name)
-        .withWatermark("t", "0 seconds")
-        .withColumn("w", window(col("t"), "10 minutes"))
-        .as(name)
-    running(
-      job(streams =>
-        windowed(streams, "o")
-          .join(windowed(streams, "d"), expr("o.id = d.id AND o.w = d.w"), "left_outer")
-          .selectExpr("o.v", "d.v", "o.w.start")
-      )
-    ) { job =>
+  test("equal windows: each pair is emitted once, and state ends with the window") {
+    running(job { streams =>
+      def windowed(name: String) =
+        streams.marked(name).withColumn("w", window(col("t"), "10 minutes")).as(name)
+      windowed("o")
+        .join(windowed("d"), expr("o.id = d.id AND o.w = d.w"), "left_outer")
+        .selectExpr("o.v", "d.v", "o.w.start")
+    }) { job =>
       assert(job.feed(o("a", "10:01", 1), d("a", "10:09:59.999", 2), d("a", "10:10", 3)) == Seq("1 2 10:00"))
       // watermark of d.t 10:10: the window of 10:00 is over for d, but may still get orders
       assert(job.feed(o("a", "10:09", 4), o("a", "10:05", 5)) == Seq("4 2 10:00", "5 2 10:00"))
@@ -297,28 +287,15 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     val right = deliveries
     def five(frame: DataFrame): DataFrame = frame.selectExpr("id", "t + INTERVAL 5 MINUTES AS t5").as("o")
     check(five(left).join(right, expr("o.id = d.id AND d.t BETWEEN t5 AND t5 + INTERVAL 1 HOUR")), Hour, 0)
-    check(
-      left
-        .withColumn("t5", expr("t - INTERVAL 5 MINUTES"))
-        .as("o")
-        .join(right, expr("o.id = d.id AND d.t = o.t5")),
-      0,
-      0
-    )
+    val earlier = left.withColumn("t5", expr("t - INTERVAL 5 MINUTES")).as("o")
+    check(earlier.join(right, expr("o.id = d.id AND d.t = o.t5")), 0, 0)
   }
 
   test("a shifted time is late and expires by the shifted watermark, even if its column is pruned") {
     running(job { streams =>
-      val shifted =
-        streams.raw("o").withWatermark("t", "0 seconds").selectExpr("id", "t + INTERVAL 5 MINUTES AS t5", "v")
-      shifted
-        .as("o")
-        .join(
-          streams.marked("d"),
-          expr("o.id = d.id AND d.t BETWEEN t5 AND t5 + INTERVAL 10 MINUTES"),
-          "left_outer"
-        )
-        .selectExpr("o.v", "d.v")
+      val shifted = streams.marked("o").selectExpr("id", "t + INTERVAL 5 MINUTES AS t5", "v").as("o")
+      val on = expr("o.id = d.id AND d.t BETWEEN t5 AND t5 + INTERVAL 10 MINUTES")
+      shifted.join(streams.marked("d"), on, "left_outer").selectExpr("o.v", "d.v")
     }) { job =>
       // t5 is 10:05: it waits until d.t is past 10:15.
       assert(job.feed(o("a", "10:00", 1), d("x", "10:15", 2)).isEmpty)
@@ -334,12 +311,8 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   }
 
   test("bounds below a millisecond are exact") {
-    running(
-      job(
-        hourly(condition = "o.id = d.id AND d.t > o.t AND d.t < o.t + INTERVAL 3 MICROSECONDS")(_)
-          .selectExpr("o.v", "d.v")
-      )
-    ) { job =>
+    val between = "o.id = d.id AND d.t > o.t AND d.t < o.t + INTERVAL 3 MICROSECONDS"
+    running(job(picked("inner", between))) { job =>
       val out = job.feed(o("a", "10:00:00.000010", 1)) ++
         job.feed((8 to 15).map(n => d("a", f"10:00:00.0000$n%02d", n)): _*)
       assert(out == Seq("1 11", "1 12"))
@@ -347,19 +320,12 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   }
 
   test("a full outer join with USING coalesces the columns of both sides") {
-    running(
-      job(streams =>
-        streams
-          .marked("o")
-          .join(streams.marked("d").withColumnRenamed("v", "w").as("d"), Seq("id", "t"), "full_outer")
-          .selectExpr("id", "t", "v", "w")
-      )
-    ) { job =>
-      assert(
-        job.feed(o("a", "10:00", 1), d("a", "10:00", 2), o("b", "10:00", 3), d("c", "10:00", 4)) == Seq(
-          "a 10:00 1 2"
-        )
-      )
+    running(job { streams =>
+      val right = streams.marked("d").withColumnRenamed("v", "w").as("d")
+      streams.marked("o").join(right, Seq("id", "t"), "full_outer").selectExpr("id", "t", "v", "w")
+    }) { job =>
+      val rows = Seq(o("a", "10:00", 1), d("a", "10:00", 2), o("b", "10:00", 3), d("c", "10:00", 4))
+      assert(job.feed(rows: _*) == Seq("a 10:00 1 2"))
       // Both watermarks are 10:01, and evict all rows before it.
       assert(
         job.feed(o("x", "10:01", 0), d("x", "10:01", 0)) == Seq("b 10:00 3 -", "c 10:00 - 4", "x 10:01 0 0")
@@ -370,14 +336,8 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   test("a stream can be joined with itself") {
     running(job { streams =>
       val events = streams.raw("o").withWatermark("t", "0 seconds")
-      events
-        .as("o")
-        .join(
-          events.as("d"),
-          expr("o.id = d.id AND d.t > o.t AND d.t <= o.t + INTERVAL 10 MINUTES"),
-          "left_outer"
-        )
-        .selectExpr("o.v", "d.v")
+      val later = expr("o.id = d.id AND d.t > o.t AND d.t <= o.t + INTERVAL 10 MINUTES")
+      events.as("o").join(events.as("d"), later, "left_outer").selectExpr("o.v", "d.v")
     }) { job =>
       // At the end, W(d) = 10:40 evicts rows of o before 10:30.
       val out = job.feed(o("a", "10:00", 1), o("a", "10:05", 2)) ++ job.feed(o("a", "10:15", 3)) ++
@@ -469,7 +429,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
           .map(text)
           .toSeq
         val on = s"o.id = d.id AND $condition"
-        running(job(hourly("left_outer", on)(_).selectExpr("o.v", "d.v"))) { job =>
+        running(job(picked(condition = on))) { job =>
           val rows = (left ++ right).sortBy(_._2.getTimestamp(1).getTime)
           val out = rows.grouped(5).flatMap(job.feed(_: _*)).toSeq ++
             job.feed(o("x", "2024-12-01T00:00", 999), d("y", "2024-12-01T00:00", 999))
@@ -514,7 +474,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     )
   ) test(s"a match on a day of 25 hours is found: $zone, $condition") {
     withConf("spark.sql.session.timeZone" -> zone) {
-      running(job(hourly("left_outer", condition)(_).selectExpr("o.v", "d.v"))) { job =>
+      running(job(picked(condition = condition))) { job =>
         // 14:00 on the local clock, the day before it goes back.
         assert(job.feed(o("a", "2024-10-26T12:00", 1), d("x", "2024-10-26T12:00", 0)).isEmpty)
         // More than 24 hours later, but less than a day on the local clock.
@@ -527,7 +487,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
 
   test("a day of 23 hours is not treated as longer") {
     withConf("spark.sql.session.timeZone" -> "America/New_York") {
-      running(job(hourly("left_outer", daily)(_).selectExpr("o.v", "d.v"))) { job =>
+      running(job(picked(condition = daily))) { job =>
         // 14:00 local time, and 14:00 local time the day after, when clocks have gone forward.
         assert(job.feed(o("a", "2024-03-09T19:00", 1)).isEmpty)
         assert(job.feed(d("a", "2024-03-10T18:00", 2), d("a", "2024-03-10T18:00:00.000001", 3)) == Seq("1 2"))
@@ -538,12 +498,8 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
   test("rows are kept long enough for a difference across a clock change") {
     withConf("spark.sql.session.timeZone" -> "Europe/Berlin") {
       // Less than a minute apart on the local clock, but an hour apart in truth.
-      running(
-        job(
-          hourly("left_outer", "o.id = d.id AND d.t >= o.t AND d.t - o.t < INTERVAL 1 MINUTE")(_)
-            .selectExpr("o.v", "d.v")
-        )
-      ) { job =>
+      val minute = "o.id = d.id AND d.t >= o.t AND d.t - o.t < INTERVAL 1 MINUTE"
+      running(job(picked(condition = minute))) { job =>
         assert(job.feed(o("a", "2024-10-27T00:30", 1)).isEmpty)
         assert(job.feed(d("x", "2024-10-27T01:30", 0)).isEmpty)
         assert(job.feed(d("a", "2024-10-27T01:30:30", 2)) == Seq("1 2"))

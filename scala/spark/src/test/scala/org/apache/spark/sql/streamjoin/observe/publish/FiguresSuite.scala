@@ -11,7 +11,6 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.observe.publish.page.BatchSeries
 import org.apache.spark.sql.streamjoin.observe.read.{FiguresHistory, HistoryFile}
@@ -31,16 +30,10 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
 
   private def lines(file: Path): Seq[JsonNode] = Files.readAllLines(file).asScala.toSeq.map(mapper.readTree)
 
-  private def chain(streams: Streams) = streams
-    .marked("o")
-    .join(streams.marked("d"), expr(Hourly), "left_outer")
-    .join(streams.marked("e"), expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
-    .selectExpr("o.v")
-
   test("the figures of a chain's batches, while it runs and afterwards") {
     val history = Files.createTempDirectory("streamjoin-history")
     withConf("spark.streamjoin.history" -> history.toString) {
-      running(job(chain)) { job =>
+      running(job(ofThree("left_outer"))) { job =>
         job.feed(o("a", "10:00", 1), o("b", "10:20", 2), d("a", "10:30", 3), "e" -> row("a", "10:40"))
         val id = job.streaming.id.toString
         val figures = eventually(timeout(20.seconds)) {

@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.observe.read
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
@@ -17,13 +16,7 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
     table.selectExpr(columns: _*).collect().map(text(_: Row)).toSeq
 
   test("an indented plan of the operators and their inputs") {
-    val query = (streams: Streams) =>
-      streams
-        .marked("o")
-        .join(streams.marked("d"), expr(Hourly), "left_outer")
-        .join(streams.marked("e"), expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
-        .selectExpr("o.v")
-    running(job(query)) { job =>
+    running(job(ofThree("left_outer"))) { job =>
       assert(explained(job).collect().isEmpty, "before the first batch")
       job.feed(o("a", "10:00", 1), o("b", "10:20", 2), d("a", "10:30", 3), "e" -> row("a", "10:40"))
       assert(

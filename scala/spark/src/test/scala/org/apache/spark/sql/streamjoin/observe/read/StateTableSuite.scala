@@ -143,13 +143,7 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("a chain: each operator by its number") {
-    val query = (streams: Streams) =>
-      streams
-        .marked("o")
-        .join(streams.marked("d"), expr(Hourly))
-        .join(streams.marked("e"), expr("o.id = e.id AND e.t BETWEEN d.t AND d.t + INTERVAL 1 HOUR"))
-        .selectExpr("o.v")
-    running(job(query)) { job =>
+    running(job(ofThree(time = "d.t"))) { job =>
       job.feed(o("a", "10:00", 1), d("a", "10:30", 2))
       assert(rows(state(job.checkpoint), "operator", "input").size == 4)
       assert(rows(state(job.checkpoint, "operator" -> "2"), "side", "leaves_by") == Seq("left e.t"))
