@@ -4,13 +4,12 @@ One query has three joins: a chain, a temporal join that takes the deliveries fo
 join. Every batch writes its rows to ``<output>/<batch>.json``. What may go wrong (``--disturb``, one or more of them):
 
 - ``retry``: the first attempt of a task fails when it has handed on some of its rows;
-- ``speculate``: the first attempt of a task is so slow that Spark starts a second one beside it, which it does on
-  another host only;
+- ``speculate``: the first attempt of a task is so slow that Spark starts a second one, which it does on another
+  host only;
 - ``executor``: one of the two executors is killed in the third batch, when tasks have already taken what the temporal
   and the as-of join gave: those that ran there run once more, after their commits.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -20,23 +19,18 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from job import REQUIRED, arguments, quiet_session, stream
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from quiet_session import quiet_session
 
 import streamjoin as sj
 
 
 def main() -> None:
     """Run the query to its end."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--input", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--disturb", type=lambda names: set(names.split(",")), default=set())
-    parser.add_argument("--master", required=True)
-    parser.add_argument("--conf", nargs="*", default=[], help="more settings, each as key=value")
-    args = parser.parse_args()
+    disturb: dict[str, Any] = {"type": lambda names: set(names.split(",")), "default": set()}
+    args = arguments(__doc__, "input", "output", disturb=disturb, master=REQUIRED)
     args.output.mkdir(parents=True)
 
     settings = {
@@ -50,8 +44,8 @@ def main() -> None:
         "spark.speculation.multiplier": "1.1",
         "spark.speculation.minTaskRuntime": "500ms",
     }
-    spark = quiet_session(settings | dict(setting.split("=", 1) for setting in args.conf), args.master)
-    orders, deliveries, returns = (stream(spark, args.input, name) for name in ("o", "d", "r"))
+    spark = quiet_session(settings | dict(args.conf), args.master)
+    orders, deliveries, returns = (marked(spark, args.input, name) for name in ("o", "d", "r"))
     first = orders.join(deliveries, F.expr("ok = dk AND dt BETWEEN ot AND ot + INTERVAL 20 SECONDS"), "left_outer")
     chain = first.join(returns, F.expr("dk = rk AND rt BETWEEN dt AND dt + INTERVAL 20 SECONDS"), "left_outer")
     changes = deliveries.withColumn("op", F.expr("IF(di % 7 = 0, 'delete', 'update')"))
@@ -66,12 +60,8 @@ def main() -> None:
         lines = [row["text"] for row in rows.collect()]
         (args.output / f"{batch}.json").write_text(json.dumps(lines))
 
-    query = (
-        joined.writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(args.output / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
+    writer = joined.writeStream.foreachBatch(write).trigger(availableNow=True)
+    query = writer.start(checkpointLocation=str(args.output / "checkpoint"))
     query.awaitTermination()
     late = sum(s.numRowsDroppedByWatermark for p in query.recentProgress for s in p.stateOperators)
     seen = {mark: len(list(args.output.glob(f"*.{mark}"))) for mark in ("disturbed", "again", "lost")}
@@ -122,14 +112,13 @@ def kill_own_executor(mark: Path) -> None:
 
 
 def as_text(joined: DataFrame) -> DataFrame:
-    """Return the rows of a join as text, beside the ids of their orders."""
+    """Return the rows of a join as text, next to the ids of their orders."""
     return joined.select("oi", F.to_json(F.struct("*")).alias("text"))
 
 
-def stream(spark: SparkSession, folder: Path, name: str) -> DataFrame:
-    """Return the stream of a folder, one file a batch."""
-    schema = f"{name}k INT, {name}t TIMESTAMP, {name}i INT"
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / name))
+def marked(spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    """Return the stream of a folder with its watermark."""
+    rows = stream(spark, folder / name, f"{name}k INT, {name}t TIMESTAMP, {name}i INT")
     return rows.withWatermark(f"{name}t", "5 seconds")
 
 

@@ -10,7 +10,6 @@ The changes of the join, and what its look-ups have loaded, are written to ``<ou
 arrangements in the end to ``<output>/<name>.json``.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -19,12 +18,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from delta_job import SCHEMAS, arrange, joined, versions
+from job import REQUIRED, arguments, quiet_session
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from quiet_session import quiet_session
 
 RETRIED = 1
 KILLED = 3
@@ -32,13 +32,9 @@ KILLED = 3
 
 def main() -> None:
     """Run all steps."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--input", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--master", required=True)
-    parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--lose", choices=["executor", "worker"], default="executor")
-    args = parser.parse_args()
+    lose = {"choices": ["executor", "worker"], "default": "executor"}
+    partitions: dict[str, Any] = {"type": int, "default": 2}
+    args = arguments(__doc__, "input", "output", master=REQUIRED, partitions=partitions, lose=lose)
     settings = {
         "spark.executor.memory": "1g",
         "spark.driver.host": "127.0.0.1",
@@ -66,7 +62,7 @@ def main() -> None:
         found.extend(list(row) for row in rows.withColumn("n", same("n")).collect())
 
     checkpoint = str(args.output / "checkpoints" / "join")
-    queries.append(joined().writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start())
+    queries.append(joined().writeStream.foreachBatch(take).start(checkpointLocation=checkpoint))
 
     seen = 0
     told: set[int] = set()

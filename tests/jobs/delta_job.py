@@ -2,48 +2,39 @@
 
 Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``, one of the look-up to
 ``<output>/looked``, and one of a look-up that keeps rows without a match to ``<output>/kept``: a batch that is run
-again, by a later process, adds a file beside the first, and a test can see whether both times the rows were the same.
+again, by a later process, adds a file next to the first, and a test can see whether both times the rows were the same.
 In the end the rows of the arrangements, as they are at each version that can be read, are written to
 ``<output>/<name>.json``.
 """
 
-import argparse
 import functools
 import json
-import os
 import time
 from pathlib import Path
 
+from job import arguments, quiet_session, stream, write_batch
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from quiet_session import quiet_session
 
 import streamjoin as sj
 
 # A changelog, whose rows are large so that bases are written, and updates.
-SCHEMAS = {
-    "a": "id INT, k INT, payload STRING, at LONG, op STRING",
-    "b": "id INT, k INT, n INT, d INT",
-}
+SCHEMAS = {"a": "id INT, k INT, payload STRING, at LONG, op STRING", "b": "id INT, k INT, n INT, d INT"}
 KEYS = [["id"], ["k"]]
 
 
 def main() -> None:
     """Run all queries to their end."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--input", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--live", action="store_true", help="wait for more rows; bases are written beside the batches")
-    args = parser.parse_args()
-    spark = quiet_session(
-        {
-            "spark.sql.streaming.minBatchesToRetain": "1000",
-            "spark.streamjoin.arrangements": str(args.output / "arrangements"),
-            "spark.streamjoin.arrangements.minVersionsToRetain": "3",
-        }
-    )
+    live = {"action": "store_true", "help": "wait for more rows; bases are written alongside the batches"}
+    args = arguments(__doc__, "input", "output", live=live)
+    settings = {
+        "spark.sql.streaming.minBatchesToRetain": "1000",
+        "spark.streamjoin.arrangements": str(args.output / "arrangements"),
+        "spark.streamjoin.arrangements.minVersionsToRetain": "3",
+    }
+    spark = quiet_session(settings)
 
     def checkpoint(name: str) -> str:
         return str(args.output / "checkpoints" / name)
@@ -55,8 +46,8 @@ def main() -> None:
         time.sleep(0.1)  # for a test to kill it before the batch is committed
 
     reading = [
-        df.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint(name)).start()
-        for name, df, write_batch in (
+        df.writeStream.foreachBatch(write_rows).start(checkpointLocation=checkpoint(name))
+        for name, df, write_rows in (
             ("join", joined(), functools.partial(write, args.output / "batches")),
             ("looked", looked_up(spark, args.input), functools.partial(linger, args.output / "looked")),
             ("kept", looked_up(spark, args.input, rematch="1 hour"), functools.partial(linger, args.output / "kept")),
@@ -74,8 +65,7 @@ def main() -> None:
 
 def maintain(spark: SparkSession, folder: Path, name: str, checkpoint: str, live: bool) -> StreamingQuery:
     """Start the query of one arrangement."""
-    rows = spark.readStream.schema(SCHEMAS[name]).option("maxFilesPerTrigger", 1).json(str(folder / name))
-    writer = arrange(rows, name)
+    writer = arrange(stream(spark, folder / name, SCHEMAS[name]), name)
     return (writer if live else writer.trigger(availableNow=True)).start(checkpointLocation=checkpoint)
 
 
@@ -88,28 +78,24 @@ def arrange(rows: DataFrame, name: str) -> DataStreamWriter:
 
 def joined() -> DataFrame:
     """Return the changes of the join; ``expected_join`` of the tests says the same in Python."""
-    return sj.delta_join(
-        {"a": "a", "b": "b"},
-        on="a.k = b.k AND a.id % 3 <> b.n",
-        select=["a.id", "a.at", "b.id AS other", "b.n"],
-    )
+    select = ["a.id", "a.at", "b.id AS other", "b.n"]
+    return sj.delta_join({"a": "a", "b": "b"}, "a.k = b.k AND a.id % 3 <> b.n", select)
 
 
 def looked_up(spark: SparkSession, folder: Path, rematch: str | None = None) -> DataFrame:
     """Return the rows in the files of ``b``, each with those of ``a`` that have its key when it comes, or later."""
-    rows = spark.readStream.schema(SCHEMAS["b"]).option("maxFilesPerTrigger", 1).json(str(folder / "b"))
-    rows = rows.withColumn("t", F.timestamp_seconds("n")).withWatermark("t", "0 seconds")
+    rows = (
+        stream(spark, folder / "b", SCHEMAS["b"])
+        .withColumn("t", F.timestamp_seconds("n"))
+        .withWatermark("t", "0 seconds")
+    )
     a = sj.table("a", rematch=rematch).select(F.col("id").alias("a_id"), F.col("k").alias("a_k"), "at")
     return rows.join(a, F.expr("k = a_k"), "left").select("id", "n", "a_id", "at")
 
 
 def write(folder: Path, rows: DataFrame, batch: int) -> None:
     """Write the rows of a batch to a file of this process."""
-    lines = [list(row) for row in rows.collect()]
-    (folder / str(batch)).mkdir(parents=True, exist_ok=True)
-    unfinished = folder / str(batch) / f"{os.getpid()}.unfinished"
-    unfinished.write_text(json.dumps(lines))
-    unfinished.rename(folder / str(batch) / f"{os.getpid()}.json")
+    write_batch(folder, batch, [list(row) for row in rows.collect()])
 
 
 def versions(name: str) -> dict[int, list[list[object]]]:

@@ -1,11 +1,11 @@
-"""Joins two topics of Kafka. One has two partitions, each with bounds of its own; prints what comes out, step by step.
+"""Joins two topics of Kafka. One has two partitions, each with bounds of its own; prints the rows after each step.
 
 Deliveries of a partition come in order. A bound has neither a number nor an order.
 """
 
-import argparse
 import json
 
+from job import REQUIRED, arguments
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -16,10 +16,7 @@ SCHEMA = "order_id INT, time TIMESTAMP"
 
 def main() -> None:
     """Run the steps, each a batch of rows and the batches without rows after it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--checkpoint", required=True)
-    args = parser.parse_args()
+    args = arguments(__doc__, bootstrap=REQUIRED, checkpoint=REQUIRED)
     spark = sj.configure(SparkSession.builder.master("local[2]")).getOrCreate()
     kafka = {"kafka.bootstrap.servers": args.bootstrap}
 
@@ -44,7 +41,7 @@ def main() -> None:
         write("deliveries", partition, None, "10:00")
     write("orders", 0, 1, "10:00")
     write("orders", 0, 2, "10:00")
-    query = out.writeStream.format("memory").queryName("out").option("checkpointLocation", args.checkpoint).start()
+    query = out.writeStream.format("memory").queryName("out").start(checkpointLocation=args.checkpoint)
 
     def step() -> None:
         query.processAllAvailable()

@@ -3,10 +3,9 @@
 The first topic is a flat log; the second one has Debezium's envelopes, all of one time.
 """
 
-import argparse
 import json
-from pathlib import Path
 
+from job import REQUIRED, arguments
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -17,10 +16,7 @@ TABLE = "STRUCT<id: INT, v: STRING>"
 
 def main() -> None:
     """Print the table that is kept of the flat log, then what rows find among the versions; in Python and in SQL."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--work", required=True, type=Path)
-    args = parser.parse_args()
+    args = arguments(__doc__, "work", bootstrap=REQUIRED)
     spark = sj.configure(SparkSession.builder.master("local[2]")).getOrCreate()
     spark.conf.set("spark.streamjoin.arrangements", str(args.work / "arrangements"))
 

@@ -1,10 +1,9 @@
 """Keeps a compacted topic of Kafka up to date by a delta join; prints what the topic says after each step, by key."""
 
-import argparse
 import json
-from pathlib import Path
 from typing import Any
 
+from job import REQUIRED, arguments
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -24,11 +23,7 @@ KEYS = {"orders": [["order_id"]], "lines": [["order_id", "line"], ["order_id"]]}
 
 def main() -> None:
     """Run the steps, each with all of its changes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--work", required=True, type=Path)
-    args = parser.parse_args()
+    args = arguments(__doc__, "work", bootstrap=REQUIRED, topic=REQUIRED)
     spark = sj.configure(SparkSession.builder.master("local[2]")).getOrCreate()
     spark.conf.set("spark.streamjoin.arrangements", str(args.work / "arrangements"))
     kafka = {"kafka.bootstrap.servers": args.bootstrap}

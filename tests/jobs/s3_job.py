@@ -1,18 +1,15 @@
 """Joins two folders of JSON files with its checkpoints on S3, keeps both as arrangements there, joins these, and ends.
 
 Every batch of a join writes its rows to ``<output>/<query>/<batch>/<process>.json``: a batch that is run again, by a
-later process or by another one at the same time, adds a file beside the first.
+later process or by another one at the same time, adds a file next to the first.
 """
 
-import argparse
-import json
-import os
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from job import arguments, quiet_session, stream, write_batch
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from quiet_session import quiet_session
 
 import streamjoin as sj
 
@@ -21,15 +18,9 @@ CONDITION = "id = order_id AND delivered BETWEEN ordered AND ordered + INTERVAL 
 
 def main() -> None:
     """Run the queries that are asked for to their end, one after the other."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--input", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--store", required=True, help="a folder, s3a://...")
-    parser.add_argument("--queries", nargs="+", required=True)
-    parser.add_argument("--conf", nargs="*", default=[], help="more settings, each as key=value")
-    args = parser.parse_args()
-    more = dict(setting.split("=", 1) for setting in args.conf)
-    spark = quiet_session({"spark.streamjoin.arrangements": f"{args.store}/arrangements"} | more)
+    store, queries = {"required": True, "help": "a folder, s3a://..."}, {"nargs": "+", "required": True}
+    args = arguments(__doc__, "input", "output", store=store, queries=queries)
+    spark = quiet_session({"spark.streamjoin.arrangements": f"{args.store}/arrangements"} | dict(args.conf))
     orders = stream(spark, args.input / "orders", "id INT, ordered TIMESTAMP")
     deliveries = stream(spark, args.input / "deliveries", "order_id INT, delivered TIMESTAMP")
 
@@ -52,21 +43,11 @@ def main() -> None:
     spark.stop()
 
 
-def stream(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
-    """Return the stream of a folder, one file a batch."""
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder))
-
-
 def start(df: DataFrame, folder: Path, checkpoint: str) -> StreamingQuery:
     """Start a query whose batches go to files."""
 
     def write(batch: DataFrame, number: int) -> None:
-        rows = sorted(map(repr, (tuple(row) for row in batch.collect())))
-        (folder / str(number)).mkdir(parents=True, exist_ok=True)
-        # In one step, as the process may be killed at any time.
-        unfinished = folder / str(number) / f"{os.getpid()}.unfinished"
-        unfinished.write_text(json.dumps(rows))
-        unfinished.rename(unfinished.with_suffix(".json"))
+        write_batch(folder, number, sorted(repr(tuple(row)) for row in batch.collect()))
 
     return df.writeStream.foreachBatch(write).trigger(availableNow=True).start(checkpointLocation=checkpoint)
 

@@ -1,12 +1,11 @@
-"""Joins three streams that go on at a fixed rate, with restarts, and prints what grew.
+"""Joins three streams with a fixed rate, with restarts, and prints what grew.
 
 A second of wall time brings a second of event time: a file of each stream. The query is stopped and started again
 every ``--restart`` seconds. Every two seconds, after a collection of garbage, a sample is taken of the heap, of the
 files in the state's folder, of the files that the process has open, and of the bytes of the joins' indexes. At the end
-the streams are closed, and each order has to have come out exactly once, with its delivery and its return.
+the streams are closed, and each order must have been emitted exactly once, with its delivery and its return.
 """
 
-import argparse
 import gc
 import json
 import os
@@ -18,10 +17,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from job import arguments, quiet_session
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from quiet_session import quiet_session
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLE_SECONDS = 2
@@ -31,12 +30,13 @@ DELIVERED, RETURNED = 4, 3
 
 def main() -> None:
     """Run for a while, and print the figures as JSON in the last line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=900)
-    parser.add_argument("--rate", type=int, default=1000, help="orders a second")
-    parser.add_argument("--restart", type=int, default=45, help="seconds between two restarts")
-    parser.add_argument("--work", type=Path, default=Path("build/soak"))
-    args = parser.parse_args()
+    args = arguments(
+        __doc__,
+        seconds={"type": int, "default": 900},
+        rate={"type": int, "default": 1000, "help": "orders a second"},
+        restart={"type": int, "default": 45, "help": "seconds between two restarts"},
+        work={"type": Path, "default": Path("build/soak")},
+    )
     shutil.rmtree(args.work, ignore_errors=True)
     soak = Soak(args.work.resolve(), args.rate)
     print(json.dumps(soak.run(args.seconds, args.restart)))
@@ -97,7 +97,7 @@ class Soak:
         } | {name: growth(samples, name, restart) for name in ("heapMiB", "stateFiles", "openFiles", "indexKiB")}
 
     def start(self) -> StreamingQuery:
-        """Start the query, or go on with it."""
+        """Start the query, or continue it."""
         o, d, r = (self.stream(name) for name in ("o", "d", "r"))
         joined = o.join(d, F.expr("oi = di AND dt BETWEEN ot AND ot + INTERVAL 10 SECONDS"), "left_outer").join(
             r, F.expr("di = ri AND rt BETWEEN dt AND dt + INTERVAL 10 SECONDS"), "left_outer"

@@ -5,9 +5,9 @@ It prints the page's address and the query's id.
 
 import sys
 
+from job import quiet_session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from quiet_session import quiet_session
 
 # A page that takes it for more than text has another title.
 NAME = "<script>document.title = 'taken'</script>"
