@@ -1,14 +1,11 @@
 """Random change files for the arrangements of ``jobs/delta_job.py``, and the rows that these and their join have."""
 
-import json
-import os
 import random
 import string
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
-START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+from queries import write_file
 
 Rows = Counter[tuple[object, ...]]
 
@@ -23,12 +20,8 @@ class Changelogs:
         present: Rows = Counter()
         self.b = [self._of_b(present, chance) for _ in range(files)]
         for name, changes in (("a", self.a), ("b", self.b)):
-            (folder / name).mkdir(parents=True)
             for number, rows in enumerate(changes):
-                path = folder / name / f"{number}.json"
-                path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-                # Spark's file source takes files in the order of their modification times.
-                os.utime(path, (START + number,) * 2)
+                write_file(folder / name / f"{number}.json", rows, number)
 
     @staticmethod
     def _of_a(number: int, payload: int, chance: random.Random) -> list[dict[str, object]]:

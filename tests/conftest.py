@@ -21,6 +21,7 @@ from servers.jdbc_drivers import MARIADB, POSTGRES, driver_jar
 from servers.mariadb import MariaDb, is_installed
 from servers.ports import free_port
 from servers.postgres import Postgres, binaries
+from upserts import Kept
 
 import streamjoin as sj
 
@@ -78,6 +79,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def no_query_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Stop the queries that a test leaves running."""
+    session = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
+    yield
+    for query in session.streams.active if session else ():
+        query.stop()
+
+
 @pytest.fixture
 def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
     """Rows that the query filters after ``withWatermark`` move the watermark too."""
@@ -85,15 +95,17 @@ def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
         yield
 
 
+def without_spark() -> dict[str, str]:
+    """Return the environment without the settings of a Spark."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+
+
 def run(
     command: list[str], environment: dict[str, str] | None = None, expect: int = 0, timeout: float = PATIENCE
 ) -> str:
     """Run a command with a clean Spark environment; return its standard output, or fail with all of its output."""
-    clean = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("PYSPARK_", "SPARK_")) and key != "PYTHONPATH"
-    }
+    clean = without_spark()
+    clean.pop("PYTHONPATH", None)
     done = subprocess.run(
         command, env=clean | (environment or {}), cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
     )
@@ -128,12 +140,11 @@ def running_cluster(folder: Path) -> Iterator[str]:
         options = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(folder / host)]
         commands.append(["worker.Worker", *options, master])
     start = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
     with contextlib.ExitStack() as running, (folder / "log").open("wb") as log:
         for main, *options in commands:
             process = subprocess.Popen(
                 [str(start), f"org.apache.spark.deploy.{main}", "--webui-port", "0", *options],
-                env=environment | {"SPARK_DAEMON_MEMORY": "512m"},
+                env=without_spark() | {"SPARK_DAEMON_MEMORY": "512m"},
                 stdout=log,
                 stderr=log,
             )
@@ -180,6 +191,12 @@ def database(postgres: Postgres, spark: SparkSession) -> Postgres:
     return postgres
 
 
+@pytest.fixture
+def kept(shop: Shop, database: Postgres) -> Kept:
+    """Return the query that keeps the table ``t`` current; the test creates the table."""
+    return Kept(shop, database.options("t"))
+
+
 @pytest.fixture(scope="session")
 def mariadb(spark: SparkSession) -> Iterator[MariaDb]:
     if not is_installed():
@@ -193,5 +210,3 @@ def mariadb(spark: SparkSession) -> Iterator[MariaDb]:
 def shop(spark: SparkSession, tmp_path: Path) -> Iterator[Shop]:
     with settings(spark, {"spark.streamjoin.arrangements": str(tmp_path / "arrangements")}):
         yield Shop(spark, tmp_path)
-        for query in spark.streams.active:
-            query.stop()

@@ -8,21 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arranged_shop import ORDERS, Shop, Values, rows_of
+from arranged_shop import ORDERS, Shop, order, rows_of
 from conftest import rejected
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from queries import finish, settings
+from queries import Values, finish, settings, write_file
 
 import streamjoin as sj
 
 
+@pytest.fixture
+def orders(shop: Shop) -> sj.Arrangement:
+    """Return an arrangement with one order, at one version."""
+    shop.feed("orders", order(1, 7, 1))
+    shop.arrange("orders", ORDERS, [["id"]], op="op")
+    return sj.arrangement("orders")
+
+
 def test_a_changelog_at_each_version(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"}, {"id": 2, "customer": 7, "op": "c"})
-    shop.feed("orders", {"id": 1, "customer": 8, "day": 1, "op": "update"})
-    shop.feed("orders", {"id": 2, "op": "delete"}, {"id": 3, "customer": None, "day": 5, "op": "Insert"})
+    shop.feed("orders", order(1, 7, 1), order(2, 7, op="c"))
+    shop.feed("orders", order(1, 8, 1, "update"))
+    shop.feed("orders", order(2, op="delete"), order(3, None, 5, "Insert"))
     shop.arrange("orders", ORDERS, [["id"], ["customer", "day"]], op="op")
     orders = sj.arrangement("orders")
     assert orders.schema.simpleString() == "struct<id:int,customer:int,day:int>"
@@ -41,16 +49,16 @@ def test_a_changelog_at_each_version(shop: Shop) -> None:
     assert rows_of(by_path) == expected[2]
 
 
-def test_changes_as_a_stream_that_goes_on(shop: Shop) -> None:
+def test_changes_as_a_stream_that_continues(shop: Shop) -> None:
     seen: list[list[tuple[Any, ...]]] = []
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"}, {"id": 2, "customer": 7, "op": "insert"})
+    shop.feed("orders", order(1, 7, 1), order(2, 7))
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     changes = sj.arrangement("orders").changes()
     assert changes.isStreaming
     assert changes.columns == ["id", "customer", "day", "_version", "_diff"]
     shop.run(changes, "changes", lambda batch, _: seen.append(rows_of(batch.select("id", "_version", "_diff"))))
-    shop.feed("orders", {"id": 1, "customer": 9, "day": 1, "op": "update"})
-    shop.feed("orders", {"id": 2, "op": "delete"})
+    shop.feed("orders", order(1, 9, 1, "update"))
+    shop.feed("orders", order(2, op="delete"))
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     # It continues from its checkpoint.
     shop.run(changes, "changes", lambda batch, _: seen.append(rows_of(batch.select("id", "_version", "_diff"))))
@@ -203,7 +211,7 @@ def test_an_aggregation_in_update_mode_is_a_changelog(shop: Shop) -> None:
 
 def test_the_arrangements_of_a_folder_in_sql(shop: Shop) -> None:
     assert shop.spark.sql("SELECT * FROM sj_arrangements()").collect() == []
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
+    shop.feed("orders", order(1, 7, 1))
     shop.arrange("orders", ORDERS, [["id"], ["customer"]], op="op")
     shop.feed("visits", {"page": "a"})
     shop.arrange("visits", "page STRING", [["page"]])
@@ -217,16 +225,13 @@ def test_the_arrangements_of_a_folder_in_sql(shop: Shop) -> None:
     assert (one.name, one.path) == ("visits", second.path)
 
 
-def test_readers_and_how_far_behind_they_are(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
-    orders = sj.arrangement("orders")
+def test_readers_and_how_far_behind_they_are(shop: Shop, orders: sj.Arrangement) -> None:
     shop.run(orders.changes(), "reader", lambda batch, _: None)
     (before,) = orders.readers
     assert (before.version, before.versions_behind) == (0, 0)
     assert before.name is None and len(before.id) == 8, "the checkpoint is nobody else's business"
     for day in range(2, 4):
-        shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+        shop.feed("orders", order(1, 7, day, "update"))
     shop.arrange("orders", ORDERS, [["id"]], op="op")
     (after,) = orders.readers
     assert (after.id, after.version, after.versions_behind) == (before.id, 0, 2)
@@ -251,7 +256,7 @@ def test_a_path_with_a_quote(shop: Shop, tmp_path: Path) -> None:
 
 
 def test_the_progress_of_a_maintaining_query(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "update"}, {"id": 2, "op": "delete"})
+    shop.feed("orders", order(1, 7, 1, "update"), order(2, op="delete"))
     query = shop.finish(sj.arrange(shop.stream("orders", ORDERS), "orders", [["id"]], op="op"), "orders")
     (progress,) = (each for each in query.recentProgress if each.sink.metrics)
     metrics = progress.sink.metrics
@@ -303,21 +308,14 @@ def test_what_cannot_be_arranged(shop: Shop) -> None:
     joined = stream.withColumns({"_time": F.lit(1), "_diff": F.lit(1)})
     rejected("STREAMJOIN_ARRANGE.CHANGE_TIME_IN_ROW", arrange(joined, diff="_diff"), 'time="_time"')
     elsewhere = sj.arrange(stream, "orders", [["id"]], op="op").option("path", "others")
-    rejected(
-        "STREAMJOIN_ARRANGE.OTHER_TARGET",
-        lambda: elsewhere.start(checkpointLocation=shop.checkpoint("orders")),
-        "others",
-    )
+    rejected("STREAMJOIN_ARRANGE.OTHER_TARGET", lambda: shop.finish(elsewhere, "orders"), "others")
     rejected("STREAMJOIN_ARRANGE.RESERVED_COLUMN", arrange(stream.withColumn("_diff", F.lit(1))), "_diff")
     rejected("STREAMJOIN_ARRANGE.KEY_TYPE", arrange(stream.withColumn("id", F.expr("map(id, id)"))), "Maps")
     shop.spark.conf.unset("spark.streamjoin.arrangements")
     rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", arrange())
 
 
-def test_release_and_drop(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
-    orders = sj.arrangement("orders")
+def test_release_and_drop(shop: Shop, orders: sj.Arrangement) -> None:
     stream = orders.changes().writeStream.format("noop")
     for name in ("one", "two"):
         shop.finish(stream.queryName(name), name)
@@ -339,13 +337,12 @@ def test_release_and_drop(shop: Shop) -> None:
 
 
 def test_an_operation_that_is_none(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "upsert"})
+    shop.feed("orders", order(1, 7, 1, "upsert"))
     rejected("STREAMJOIN_OPERATION", lambda: shop.arrange("orders", ORDERS, [["id"]], op="op"), '"upsert"')
 
 
-def test_an_arrangement_goes_on_as_it_began(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
+@pytest.mark.usefixtures("orders")
+def test_an_arrangement_stays_as_it_began(shop: Shop) -> None:
     stream = shop.stream("orders", ORDERS)
 
     def start(df: DataFrame, keys: list[list[str]], checkpoint: str = "orders", **options: str) -> Any:
@@ -360,35 +357,31 @@ def test_an_arrangement_goes_on_as_it_began(shop: Shop) -> None:
     rejected("STREAMJOIN_ARRANGEMENT_SINK", lambda: shop.finish(plain, "plain"))
 
 
-def test_what_cannot_be_read(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
+def test_what_cannot_be_read(shop: Shop, orders: sj.Arrangement) -> None:
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(None))  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement(""))
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.arrangement("returns"), "returns")
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: shop.spark.read.format("streamjoin").load("returns"))
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.delta_join({"o": "orders", "r": "returns"}, "o.id = r.id"))
-    orders = sj.arrangement("orders")
     rejected("STREAMJOIN_NO_VERSION", lambda: orders.toDF(1).collect(), "the newest is 0")
     rejected("STREAMJOIN_OPTION", lambda: orders.toDF(-1).collect(), "version")
     rejected("STREAMJOIN_OPTION", lambda: shop.spark.read.format("streamjoin").load())
     other = "day INT, id INT, customer INT"
     rejected("STREAMJOIN_OPTION", shop.spark.read.format("streamjoin").schema(other).load("orders").collect, "schema")
     changes = shop.spark.readStream.format("streamjoin").schema(other).load("orders")
-    rejected("STREAMJOIN_OPTION", lambda: shop.run(changes, "other", lambda batch, _: None), "schema")
+    rejected("STREAMJOIN_OPTION", lambda: shop.rows(changes, "other"), "schema")
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: orders.changes(max_rows_per_trigger=0), "max_rows_per_trigger")
-    rejected("STREAMJOIN_TABLE_FUNCTION.ARGUMENT", lambda: shop.spark.sql("SELECT * FROM sj_arrangements(1)"))
+    sql = shop.spark.sql
+    rejected("STREAMJOIN_TABLE_FUNCTION.ARGUMENT", lambda: sql("SELECT * FROM sj_arrangements(1)"))
     shop.spark.conf.unset("spark.streamjoin.arrangements")
     rejected("STREAMJOIN_NO_ARRANGEMENTS_FOLDER", lambda: sj.arrangement("orders"))
-    rejected(
-        "STREAMJOIN_TABLE_FUNCTION.NO_FOLDER", lambda: shop.spark.sql("SELECT * FROM sj_arrangements()"), "is not set"
-    )
+    rejected("STREAMJOIN_TABLE_FUNCTION.NO_FOLDER", lambda: sql("SELECT * FROM sj_arrangements()"), "is not set")
     assert sj.arrangement(orders.path).rows == 1
 
 
 def test_a_version_that_is_not_kept(shop: Shop) -> None:
     for day in range(5):
-        shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+        shop.feed("orders", order(1, 7, day, "update"))
     with settings(shop.spark, {"spark.streamjoin.arrangements.minVersionsToRetain": "2"}):
         shop.arrange("orders", ORDERS, [["id"]], op="op")
     orders = sj.arrangement("orders")
@@ -397,40 +390,33 @@ def test_a_version_that_is_not_kept(shop: Shop) -> None:
     rejected("STREAMJOIN_VERSION_GONE", lambda: orders.toDF(1).collect(), "the oldest is 2")
 
 
-def test_a_reader_that_stays_away_for_too_long(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 0, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
-    orders = sj.arrangement("orders")
-    shop.run(orders.changes(), "reader", lambda batch, _: None)
-    for day in range(1, 5):
-        shop.feed("orders", {"id": 1, "customer": 7, "day": day, "op": "update"})
+def test_a_reader_that_stays_away_for_too_long(shop: Shop, orders: sj.Arrangement) -> None:
+    read = partial(shop.run, orders.changes(), "reader", lambda batch, _: None)
+    read()
+    for day in range(2, 6):
+        shop.feed("orders", order(1, 7, day, "update"))
     short = {"minVersionsToRetain": "1", "leaseAge": "1ms"}
     with settings(shop.spark, {f"spark.streamjoin.arrangements.{name}": value for name, value in short.items()}):
         shop.arrange("orders", ORDERS, [["id"]], op="op")
     assert orders.readers == []
-    read = partial(shop.run, orders.changes(), "reader", lambda batch, _: None)
     rejected("STREAMJOIN_ARRANGEMENT_RETENTION", read, "since version 3")
     shop.run(orders.changes(), "from a new checkpoint", lambda batch, _: None)
 
 
+@pytest.mark.usefixtures("orders")
 def test_a_damaged_arrangement(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
     folder = shop.folder / "arrangements" / "orders"
-    for file in (folder / "meta.json", folder / ".meta.json.crc"):
-        file.unlink(missing_ok=True)
+    (folder / ".meta.json.crc").unlink(missing_ok=True)
     (folder / "meta.json").write_text("{}")
     rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE", lambda: sj.arrangement("orders"), "meta.json")
 
 
-def test_an_error_of_reading_is_a_runtime_error_of_sparks(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
-    shop.arrange("orders", ORDERS, [["id"]], op="op")
-    folder = shop.folder / "arrangements" / "orders"
-    (folder / "versions" / ".0.crc").unlink(missing_ok=True)
-    (folder / "versions" / "0").write_text("{}")
+def test_an_error_of_reading_is_a_runtime_error_of_sparks(shop: Shop, orders: sj.Arrangement) -> None:
+    versions = shop.folder / "arrangements" / "orders" / "versions"
+    (versions / ".0.crc").unlink(missing_ok=True)
+    (versions / "0").write_text("{}")
     with pytest.raises(SparkRuntimeException) as error:
-        shop.spark.read.format("streamjoin").load(str(folder)).collect()
+        shop.spark.read.format("streamjoin").load(orders.path).collect()
     assert error.value.getCondition() == "STREAMJOIN_ARRANGEMENT_UNREADABLE"
     assert error.value.getSqlState() == "XX001"
     parameters = error.value.getMessageParameters()
@@ -438,12 +424,11 @@ def test_an_error_of_reading_is_a_runtime_error_of_sparks(shop: Shop) -> None:
 
 
 def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path: Path) -> None:
-    source, checkpoint, arrangement = tmp_path / "in", tmp_path / "checkpoint", str(tmp_path / "items")
-    source.mkdir()
+    checkpoint, arrangement = tmp_path / "checkpoint", str(tmp_path / "items")
 
     def run(name: str) -> None:
-        (source / f"{name}.json").write_text(f'{{"id": {len(name)}, "name": "{name}"}}')
-        rows = shop.spark.readStream.schema("id INT, name STRING").json(str(source))
+        write_file(tmp_path / "in" / f"{name}.json", [{"id": len(name), "name": name}], len(name))
+        rows = shop.spark.readStream.schema("id INT, name STRING").json(str(tmp_path / "in"))
         finish(sj.arrange(rows, arrangement, keys=[["id"]]), checkpoint)
 
     run("a")

@@ -36,20 +36,14 @@ class Input:
     folder: Path
     writer: DataStreamWriter
     per_time: int
-    maintainer: StreamingQuery | None = None
     clock: int = 0
     files: int = 0
     used: set[int] = field(default_factory=set)
     last: dict[int | None, Change] = field(default_factory=dict)
     """The last change of each key, of whatever file."""
 
-    def start(self) -> StreamingQuery:
-        self.maintainer = self.writer.start()
-        return self.maintainer
-
-    def stop(self) -> None:
-        if self.maintainer is not None:
-            self.maintainer.stop()
+    def start(self) -> None:
+        self.maintainer: StreamingQuery = self.writer.start()
 
     @property
     def rows(self) -> list[Change]:
@@ -69,9 +63,8 @@ class Input:
         (part,) = written.glob("part-*.parquet")
         part.rename(self.folder / f"{self.files}.parquet")
         if chance.random() < 0.2:
-            self.stop()
+            self.maintainer.stop()
             self.start()
-        assert self.maintainer is not None
         self.maintainer.processAllAvailable()
 
     def _change(self, chance: random.Random) -> Change:
@@ -93,10 +86,7 @@ class Input:
         """Create the table as it should be."""
         database.execute(f"CREATE OR REPLACE TABLE {self.name} (id INT, k INT, v INT, s VARCHAR, seq INT)")
         if self.rows:
-            database.executemany(
-                f"INSERT INTO {self.name} VALUES (?, ?, ?, ?, ?)",
-                [row[:5] for row in self.rows],
-            )
+            database.executemany(f"INSERT INTO {self.name} VALUES (?, ?, ?, ?, ?)", [row[:5] for row in self.rows])
 
 
 def _condition(names: list[str], chance: random.Random) -> str:
@@ -108,15 +98,8 @@ def _condition(names: list[str], chance: random.Random) -> str:
         equal = chance.choice(["=", "=", "=", "IS NOT DISTINCT FROM"])
         parts.append(f"{name}.{mine} {equal} {other}.{its}")
     one, two = chance.choice(names), chance.choice(names)
-    parts += chance.sample(
-        [
-            f"{one}.v <> 1",
-            f"{one}.v <= {two}.v + 1",
-            f"{one}.s < 'b'",
-            f"{one}.k + {two}.k < 5 OR {one}.s = {two}.s",
-        ],
-        chance.randint(0, 2),
-    )
+    more = [f"{one}.v <> 1", f"{one}.v <= {two}.v + 1", f"{one}.s < 'b'", f"{one}.k + {two}.k < 5 OR {one}.s = {two}.s"]
+    parts += chance.sample(more, chance.randint(0, 2))
     return " AND ".join(f"({part})" for part in parts)
 
 
@@ -125,61 +108,44 @@ def test_the_changes_add_up_to_what_duckdb_joins(spark: SparkSession, tmp_path: 
     chance = random.Random(seed)
     database = duckdb.connect()
     names = [f"t{i}" for i in range(chance.randint(2, 4))]
-    queries: list[StreamingQuery] = []
     inputs: list[Input] = []
-    try:
-        for name in names:
-            folder = tmp_path / name / "files"
-            folder.mkdir(parents=True)
-            stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
-            per_time = chance.choice([1, 15])
-            writer = sj.arrange(
-                stream,
-                str(tmp_path / name / "arrangement"),
-                keys=[["id"], ["k"]],
-                op="op",
-                time="seq",
-                order="pos" if per_time > 1 else None,
-            )
-            writer = writer.option("checkpointLocation", str(tmp_path / name / "checkpoint"))
-            inputs.append(Input(name, folder, writer, per_time))
-            inputs[-1].start()
-            inputs[-1].feed(spark, chance)
-        on = _condition(names, chance)
-        select = [f"{name}.{column} AS {name}_{column}" for name in names for column in ("id", "v", "s")]
-        joined = sj.delta_join(
-            {name: str(tmp_path / name / "arrangement") for name in names},
-            on=on,
-            select=select,
-            max_versions_per_trigger=chance.choice([None, 1, 2]),
-            max_rows_per_trigger=chance.choice([None, 3]),
-            spark=spark,
-        )
-        sink = f"delta_{seed}"
-        reader = (
-            joined.writeStream.format("memory")
-            .queryName(sink)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .start()
-        )
-        queries.append(reader)
-        for step in range(STEPS):
-            reader.processAllAvailable()
-            for each in inputs:
-                each.load(database)
-            expected = Counter(
-                database.execute(f"SELECT {', '.join(select)} FROM {', '.join(names)} WHERE {on}").fetchall()
-            )
-            seen: Counter[tuple[object, ...]] = Counter()
-            for row in spark.table(sink).drop("_time").collect():
-                seen[tuple(row)[:-1]] += row["_diff"]
-            wrong = {row: seen[row] - expected[row] for row in seen | expected if seen[row] != expected[row]}
-            assert not wrong, f"seed {seed}, step {step}, {on}: {wrong}"
-            for each in inputs:
-                for _ in range(chance.choice([0, 0, 1, 3])):
-                    each.feed(spark, chance)
-    finally:
-        for query in queries:
-            query.stop()
+    for name in names:
+        folder = tmp_path / name / "files"
+        folder.mkdir(parents=True)
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+        per_time = chance.choice([1, 15])
+        order = "pos" if per_time > 1 else None
+        kept = str(tmp_path / name / "arrangement")
+        writer = sj.arrange(stream, kept, keys=[["id"], ["k"]], op="op", time="seq", order=order)
+        writer = writer.option("checkpointLocation", str(tmp_path / name / "checkpoint"))
+        inputs.append(Input(name, folder, writer, per_time))
+        inputs[-1].start()
+        inputs[-1].feed(spark, chance)
+    on = _condition(names, chance)
+    select = [f"{name}.{column} AS {name}_{column}" for name in names for column in ("id", "v", "s")]
+    joined = sj.delta_join(
+        {name: str(tmp_path / name / "arrangement") for name in names},
+        on=on,
+        select=select,
+        max_versions_per_trigger=chance.choice([None, 1, 2]),
+        max_rows_per_trigger=chance.choice([None, 3]),
+        spark=spark,
+    )
+    sink = f"delta_{seed}"
+    writer = joined.writeStream.format("memory").queryName(sink)
+    reader = writer.start(checkpointLocation=str(tmp_path / "checkpoint"))
+    for step in range(STEPS):
+        reader.processAllAvailable()
         for each in inputs:
-            each.stop()
+            each.load(database)
+        expected = Counter(
+            database.execute(f"SELECT {', '.join(select)} FROM {', '.join(names)} WHERE {on}").fetchall()
+        )
+        seen: Counter[tuple[object, ...]] = Counter()
+        for row in spark.table(sink).drop("_time").collect():
+            seen[tuple(row)[:-1]] += row["_diff"]
+        wrong = {row: seen[row] - expected[row] for row in seen | expected if seen[row] != expected[row]}
+        assert not wrong, f"seed {seed}, step {step}, {on}: {wrong}"
+        for each in inputs:
+            for _ in range(chance.choice([0, 0, 1, 3])):
+                each.feed(spark, chance)

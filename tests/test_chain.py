@@ -1,6 +1,5 @@
 """Three streams in one query, from PySpark: operators above the joins, and what the joins report."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,60 +9,49 @@ from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from queries import settings
+from queries import Inputs, settings
 
 import streamjoin as sj
 
 ORIGIN = 1_767_225_600  # the start of 2026, in seconds
 
 
-class Chain:
+class Chain(Inputs):
     """Orders, deliveries within an hour, returns within half an hour of a delivery; times are in minutes."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
-        self.files = 0
+        super().__init__(spark, folder)
         self.batches: dict[int, list[tuple[object, ...]]] = {}
-        for name in "odr":
-            (folder / name).mkdir()
 
-    def stream(self, name: str) -> DataFrame:
-        rows = self.spark.readStream.schema("id STRING, minute INT, v INT").json(str(self.folder / name))
+    def timed(self, name: str) -> DataFrame:
+        rows = self.stream(name, "id STRING, minute INT, v INT")
         timed = rows.withColumn("t", F.timestamp_seconds(F.lit(ORIGIN) + F.col("minute") * 60)).drop("minute")
         return timed.withWatermark("t", "0 seconds").alias(name)
 
     def joined(self, first: str = "inner", second: str = "inner") -> DataFrame:
         delivered = F.expr("o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR")
         returned = F.expr("d.id = r.id AND r.t BETWEEN d.t AND d.t + INTERVAL 30 MINUTES")
-        both = self.stream("o").join(self.stream("d"), delivered, first)
-        return both.join(self.stream("r"), returned, second)
+        both = self.timed("o").join(self.timed("d"), delivered, first)
+        return both.join(self.timed("r"), returned, second)
 
     def start(self, frame: DataFrame) -> StreamingQuery:
         def collect(batch: DataFrame, number: int) -> None:
             self.batches[number] = [tuple(row) for row in batch.collect()]
 
-        writer = frame.writeStream.foreachBatch(collect)
-        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
+        return frame.writeStream.foreachBatch(collect).start(checkpointLocation=self.checkpoint("chain"))
 
-    def feed(self, query: StreamingQuery, **rows: list[tuple[str, int, int]]) -> list[tuple[object, ...]]:
-        """Feed rows; return what came out."""
+    def emitted(self, query: StreamingQuery, **rows: list[tuple[str, int, int]]) -> list[tuple[object, ...]]:
+        """Feed rows; return the rows that the query emits."""
         before = set(self.batches)
         for name, some in rows.items():
-            self.files += 1
-            text = "".join(json.dumps({"id": i, "minute": minute, "v": v}) + "\n" for i, minute, v in some)
-            hidden = self.folder / f"{self.files}.json"
-            hidden.write_text(text)
-            hidden.rename(self.folder / name / hidden.name)
+            self.feed(name, *({"id": i, "minute": minute, "v": v} for i, minute, v in some))
         query.processAllAvailable()
         return sorted(row for number in self.batches if number not in before for row in self.batches[number])
 
 
 @pytest.fixture
-def chain(spark: SparkSession, tmp_path: Path) -> Iterator[Chain]:
-    made = Chain(spark, tmp_path)
-    yield made
-    for query in spark.streams.active:
-        query.stop()
+def chain(spark: SparkSession, tmp_path: Path) -> Chain:
+    return Chain(spark, tmp_path)
 
 
 def test_pandas_behind_the_joins(chain: Chain) -> None:
@@ -73,7 +61,7 @@ def test_pandas_behind_the_joins(chain: Chain) -> None:
 
     frame = chain.joined().select("o.id", "r.v").mapInPandas(twice, "id STRING, v INT")
     query = chain.start(frame)
-    assert chain.feed(query, o=[("a", 0, 1)], d=[("a", 10, 2)], r=[("a", 20, 3)]) == [("a", 6)]
+    assert chain.emitted(query, o=[("a", 0, 1)], d=[("a", 10, 2)], r=[("a", 20, 3)]) == [("a", 6)]
 
 
 def test_windows_and_distinct_rows_behind_the_joins(chain: Chain) -> None:
@@ -87,8 +75,8 @@ def test_windows_and_distinct_rows_behind_the_joins(chain: Chain) -> None:
     )
     query = chain.start(counted)
     first = [("a", 0, 1), ("b", 5, 1), ("c", 10, 1)]
-    chain.feed(query, o=first, d=[("a", 10, 1), ("a", 20, 2)], r=[("a", 30, 1)])
-    assert chain.feed(query, o=[("x", 600, 0)], d=[("y", 600, 0)], r=[("z", 600, 0)]) == [(0, 3)]
+    chain.emitted(query, o=first, d=[("a", 10, 1), ("a", 20, 2)], r=[("a", 30, 1)])
+    assert chain.emitted(query, o=[("x", 600, 0)], d=[("y", 600, 0)], r=[("z", 600, 0)]) == [(0, 3)]
     assert sum(s.numRowsDroppedByWatermark for p in query.recentProgress for s in p.stateOperators) == 0
 
 
@@ -107,8 +95,8 @@ def test_late_rows(chain: Chain, spark: SparkSession) -> None:
     with settings(spark, {"spark.streamjoin.lateRows": "keep"}):
         query = chain.start(chain.joined().select("o.v", "d.v", "r.v"))
     for _ in range(2):
-        chain.feed(query, o=[("a", 60, 1)], d=[("a", 60, 1)], r=[("a", 60, 1)])
-    chain.feed(query, o=[("late", 10, 7)], r=[("later", 5, 8)])
+        chain.emitted(query, o=[("a", 60, 1)], d=[("a", 60, 1)], r=[("a", 60, 1)])
+    chain.emitted(query, o=[("late", 10, 7)], r=[("later", 5, 8)])
     rows = sj.late_rows(query).select("join", "side", "input", "column", F.get_json_object("row", "$.v")).collect()
     assert sorted(tuple(row) for row in rows) == [(1, "left", "o", "t", "7"), (2, "right", "r", "t", "8")]
     assert sj.late_rows(query, streaming=True).isStreaming

@@ -110,7 +110,7 @@ class Chain:
                     rows.append((key, None if chance.random() < 0.03 else at, chance.randrange(10), next(ids)))
             files.append(rows)
         # A row past all others, which matches nothing; in two files, so that the rows it releases
-        # come out.
+        # are emitted.
         key = -1 - "lmnr".index(name)
         for number in (1, 2):
             files.append([(key, START + timedelta(seconds=CLOSING_SECOND * number), 9, -number)])
@@ -151,16 +151,12 @@ def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, first: int) ->
     chains = [Chain(seed) for seed in SEEDS if first <= seed < first + AT_ONCE]
     with settings(spark, {"spark.streamjoin.lateRows": "keep"}):
         queries = [chain.start(spark, tmp_path / str(chain.seed)) for chain in chains]
-    try:
-        for chain, query in zip(chains, queries, strict=True):
-            print(f"STREAMJOIN_FIRST_SEED={chain.seed} STREAMJOIN_SEEDS=1: {chain.tree}")
-            query.awaitTermination()
-            seen = Counter(tuple(row) for row in spark.table(f"chain_{chain.seed}").collect())
-            actual = Counter({row: n for row, n in seen.items() if all(i is None or i >= 0 for i in row)})
-            late = chain.late(query)
-            assert actual == chain.expected(late), f"seed {chain.seed}: {chain.tree}, late: {late}"
-            dropped = sum(s.numRowsDroppedByWatermark for p in query.recentProgress for s in p.stateOperators)
-            assert dropped == sum(map(len, late.values()))
-    finally:
-        for query in queries:
-            query.stop()
+    for chain, query in zip(chains, queries, strict=True):
+        print(f"STREAMJOIN_FIRST_SEED={chain.seed} STREAMJOIN_SEEDS=1: {chain.tree}")
+        query.awaitTermination()
+        seen = Counter(tuple(row) for row in spark.table(f"chain_{chain.seed}").collect())
+        actual = Counter({row: n for row, n in seen.items() if all(i is None or i >= 0 for i in row)})
+        late = chain.late(query)
+        assert actual == chain.expected(late), f"seed {chain.seed}: {chain.tree}, late: {late}"
+        dropped = sum(s.numRowsDroppedByWatermark for p in query.recentProgress for s in p.stateOperators)
+        assert dropped == sum(map(len, late.values()))

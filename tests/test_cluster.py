@@ -1,7 +1,6 @@
 """Retried tasks, speculative tasks and a lost executor: every batch has the same rows."""
 
 import json
-import os
 import random
 import sys
 from collections import Counter
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import LONG, run
+from queries import PROVIDERS, write_file
 
 JOB = Path(__file__).with_name("jobs") / "cluster_job.py"
 FILES = 8
@@ -24,13 +24,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     chance = random.Random(11)
     for place, name in enumerate("odr"):
-        (folder / name).mkdir()
         for number in range(FILES):
             closing = number >= FILES - 2
             rows = [_row(name, -1 - place, 1000, -number)] if closing else _rows(name, place, number, chance)
-            path = folder / name / f"{number}.json"
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            os.utime(path, (START.timestamp() + number,) * 2)
+            write_file(folder / name / f"{number}.json", rows, number)
     return folder
 
 
@@ -63,11 +60,7 @@ def undisturbed(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Batche
     return batches
 
 
-ROCKSDB = (
-    "--conf",
-    "spark.sql.streaming.stateStore.providerClass="
-    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-)
+ROCKSDB = ("--conf", f"spark.sql.streaming.stateStore.providerClass={PROVIDERS['rocksdb']}")
 DISTURBED: dict[str, tuple[str, ...]] = {"retry and executor, RocksDB": ("--disturb=retry,executor", *ROCKSDB)}
 if LONG:
     DISTURBED |= {

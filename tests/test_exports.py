@@ -53,12 +53,7 @@ def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> Non
         "print(found is join, now is NOW)\n"
         "try:\n    sj.jion\nexcept AttributeError as error:\n    print(error)\n"
     )
-    assert out.splitlines() == [
-        "[] True",
-        "True True",
-        "True True",
-        "module 'streamjoin' has no attribute 'jion'",
-    ]
+    assert out.splitlines() == ["[] True", "True True", "True True", "module 'streamjoin' has no attribute 'jion'"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> Non
     [("report", {"path": None}), ("watch", {"interval": 0}), ("state", {"operator": "1"}), ("why", {"condition": 1})],
 )
 def test_an_argument_with_its_former_name(function: str, wrong: dict[str, Any]) -> None:
-    """It is taken with a warning; the error of another argument shows that the call went on."""
+    """It is taken with a warning; the error of another argument shows that the call continued."""
     call = getattr(sj, function)
     wanted = rf"Write sj\.{function}\(query=\.\.\.\): the argument of= was renamed to query=\."
     with pytest.warns(DeprecationWarning, match=wanted) as warned, pytest.raises(sj.StreamJoinError):

@@ -13,26 +13,19 @@ from pathlib import Path
 import duckdb
 import pytest
 from conftest import LONG, together
+from side import TYPES
 
 GOLDEN = Path(__file__).with_name("golden")
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 ARCHIVES = sorted(GOLDEN.glob("format-*.tar.gz"))
 STORES = ["default", "rocksdb"]
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
-SQL_TYPES = {
-    "inner": "JOIN",
-    "left_outer": "LEFT JOIN",
-    "right_outer": "RIGHT JOIN",
-    "full_outer": "FULL JOIN",
-    "left_semi": "SEMI JOIN",
-    "left_anti": "ANTI JOIN",
-}
 FULL = {
     "within": "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS",
     "window": "lk = rk AND rt BETWEEN lt AND lt + INTERVAL 20 SECONDS AND lv + rv < 15",
 }
-# How a left row finds its only right row: the candidates, their order, and the condition that the
-# first of them has to meet.
+# How a left row finds its only right row: the candidates, their order, and the condition of the
+# first of them.
 CLOSEST = {
     "temporal": ("rt <= lt", "rt DESC", "rv >= 2 AND lv + rv < 15"),
     "asof": ("abs(epoch_us(rt) - epoch_us(lt)) <= 7000000", "abs(epoch_us(rt) - epoch_us(lt))", "true"),
@@ -46,7 +39,7 @@ CASES = [(each, store) for at, each in enumerate(ARCHIVES) for store in (STORES 
 
 
 class Restored:
-    """The checkpoints of an archive that were made with one state store, and what came out before."""
+    """The checkpoints of an archive that were made with one state store, and the rows that were emitted before."""
 
     def __init__(self, archive: Path, store: str, folder: Path) -> None:
         self.folder = folder
@@ -60,14 +53,14 @@ class Restored:
         self.before = {how: written(self.output, how) for how in self.types}
 
     def program(self) -> list[str]:
-        """Return the program that goes on, and its arguments."""
+        """Return the program that continues them, and its arguments."""
         folders = [f"--input={self.folder / 'after'}", f"--output={self.output}", f"--checkpoints={self.checkpoints}"]
         return [str(JOB), *folders, "--types", *self.types]
 
 
 @pytest.fixture(scope="module")
 def continued(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Path, str], Restored]:
-    """Restore all checkpoints, and let their queries go on to their end."""
+    """Restore all checkpoints, and continue their queries to the end."""
     restored = {case: Restored(*case, tmp_path_factory.mktemp(case[0].name)) for case in CASES}
     together(each.program() for each in restored.values())
     return restored
@@ -78,13 +71,13 @@ def test_restored_and_continued(case: tuple[Path, str], continued: dict[tuple[Pa
     restored = continued[case]
     for how in restored.types:
         before, expected = restored.before[how], batch_answer(restored.folder, how)
-        assert before, f"{how}: nothing had come out before"
-        assert before.total() < expected.total(), f"{how}: nothing was left to come out"
+        assert before, f"{how}: nothing was emitted before"
+        assert before.total() < expected.total(), f"{how}: nothing was left to emit"
         assert written(restored.output, how) == expected, how
 
 
 def written(output: Path, how: str) -> Ids:
-    """Return the ids of all rows that came out, except the closing rows."""
+    """Return the ids of all rows that were emitted, except the closing rows."""
     ids: Ids = Counter()
     for path in output.glob(f"{how}/*/*.json"):
         for line in json.loads(path.read_text()):
@@ -102,19 +95,19 @@ def batch_answer(folder: Path, how: str) -> Ids:
     )
     if how in CLOSEST:
         candidates, order, matches = CLOSEST[how]
-        met = f"SELECT IF({matches}, rid, NULL) FROM {right} WHERE lk = rk AND {candidates} ORDER BY {order} LIMIT 1"
-        query = f"SELECT lid, ({met}) FROM {left}"
+        found = f"SELECT IF({matches}, rid, NULL) FROM {right} WHERE lk = rk AND {candidates} ORDER BY {order} LIMIT 1"
+        query = f"SELECT lid, ({found}) FROM {left}"
     elif how in FULL:
         query = f"SELECT lid, rid FROM {left} FULL JOIN {right} ON {FULL[how]}"
     elif how == "rematch":
-        # Left rows from before whose match comes after came out without it, too.
+        # Left rows from before whose match comes after were emitted without it, too.
         first, later = (
             f"(FROM read_json_auto('{folder}/{part}'))" for part in ("before/left/*.json", "after/right/*.json")
         )
         query = f"SELECT lid, rid FROM {left} LEFT JOIN {right} ON lid + 100 = rid"
         query += f" UNION ALL SELECT lid, NULL FROM {first} SEMI JOIN {later} ON lid + 100 = rid"
     else:
-        query = f"SELECT {columns} FROM {left} {SQL_TYPES[how]} {right} ON {CONDITION}"
+        query = f"SELECT {columns} FROM {left} {TYPES[how]} JOIN {right} ON {CONDITION}"
     return without_closing(Counter(duckdb.execute(query).fetchall()))
 
 

@@ -66,9 +66,8 @@ def test_of_a_long_history_only_what_is_new_is_read(tmp_path: Path) -> None:
     everything = read_location(str(checkpoint), str(folder), "test")["mine"]
     assert sum(each.get("batches", 1) for each in everything) == 2212
     assert len(opened.names()) == 3
-    rejected(
-        "STREAMJOIN_NO_FIGURES.HISTORY", lambda: sj.watch(checkpoint, history=folder / "other-1"), "has no batch of"
-    )
+    others = folder / "other-1"
+    rejected("STREAMJOIN_NO_FIGURES.HISTORY", lambda: sj.watch(checkpoint, history=others), "has no batch of")
     (checkpoint / "metadata").write_text('{"id": "nobody"}')
     opened.names()
     rejected("STREAMJOIN_NO_FIGURES.HISTORY", lambda: sj.watch(checkpoint, history=folder), "has no batch of")
@@ -95,12 +94,8 @@ def test_a_history_of_an_older_version(tmp_path: Path) -> None:
     written(tmp_path, "mine", 1005, 1)
     assert [each["batch"] for each in read()["mine"]] == list(range(806, 1006))
     names = ["b/0000000005.jsonl", "b/0000000000.jsonl", "b/000000000003-2-9.jsonl", "b/000000000000-4-1.jsonl"]
-    assert [file.name[:10] for file in order_files([history_file(name, lambda: 1) for name in names])] == [
-        "0000000000",
-        "0000000005",
-        "0000000000",
-        "0000000000",
-    ]
+    ordered = order_files([history_file(name, lambda: 1) for name in names])
+    assert [int(file.name[:10]) for file in ordered] == [0, 5, 0, 0]
 
 
 def test_a_checkpoint_that_was_put_back(tmp_path: Path) -> None:

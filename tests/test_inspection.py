@@ -1,6 +1,6 @@
 """What a user sees of a query: from a symptom to its cause, and the arguments that no function takes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,40 +8,29 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
-from queries import finish, settings
+from queries import Inputs, finish, settings
 
 import streamjoin as sj
 
 
-class Inputs:
-    """Orders and deliveries in folders, joined within an hour."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder, self.files = spark, folder, 0
-        for name in ("orders", "deliveries"):
-            (folder / name).mkdir()
+class Joined(Inputs):
+    """Orders and deliveries, joined within an hour."""
 
     def add(self, name: str, *rows: tuple[int, str]) -> None:
-        self.files += 1
-        lines = "\n".join(f'{{"id": {key}, "t": "2026-01-01T{time}Z"}}' for key, time in rows)
-        (self.folder / name / f"{self.files}.json").write_text(lines)
+        self.feed(name, *({"id": key, "t": f"2026-01-01T{time}Z"} for key, time in rows))
 
-    def stream(self, name: str) -> DataFrame:
-        schema = "id INT, t TIMESTAMP"
-        read = self.spark.readStream.schema(schema).json(str(self.folder / name))
-        return read.withWatermark("t", "0 seconds").alias(name)
+    def marked(self, name: str) -> DataFrame:
+        return self.stream(name, "id INT, t TIMESTAMP", "t").alias(name)
 
     def start(self) -> StreamingQuery:
-        joined = sj.join(self.stream("orders"), self.stream("deliveries"), "id", "left", within=("0 seconds", "1 hour"))
+        joined = sj.join(self.marked("orders"), self.marked("deliveries"), "id", "left", within=("0 seconds", "1 hour"))
         write = joined.writeStream.format("noop").queryName("looked_at")
-        return write.start(checkpointLocation=str(self.folder / "checkpoint"))
+        return write.start(checkpointLocation=self.checkpoint("joined"))
 
 
 @pytest.fixture
-def inputs(spark: SparkSession, tmp_path: Path) -> Iterator[Inputs]:
-    yield Inputs(spark, tmp_path)
-    for query in spark.streams.active:
-        query.stop()
+def inputs(spark: SparkSession, tmp_path: Path) -> Joined:
+    return Joined(spark, tmp_path)
 
 
 def only(df: DataFrame) -> Row:
@@ -49,47 +38,40 @@ def only(df: DataFrame) -> Row:
     return row
 
 
-def test_a_query_that_runs_and_its_checkpoint(inputs: Inputs) -> None:
+def test_a_query_that_runs_and_its_checkpoint(inputs: Joined) -> None:
     query = inputs.start()
     assert sj.explain_analyze(query).count() == 0, "before the first batch"
     inputs.add("orders", (1, "09:00:00"), (2, "09:30:00"))
     inputs.add("deliveries", (1, "09:20:00"))
     query.processAllAvailable()
     plan = sj.explain_analyze(query)
-    assert [row.plan for row in plan.collect()] == [
-        "1 left outer interval join",
-        "  left: orders",
-        "  right: deliveries",
-    ]
+    lines = ["1 left outer interval join", "  left: orders", "  right: deliveries"]
+    assert [row.plan for row in plan.collect()] == lines
     left = only(plan.where("side = 'left'"))
     assert (left.rows_kept, left.leaves_by) == (2, "deliveries.t")
     assert [(each.column, each.held_by) for each in left.watermarks] == [("orders.t", "orders")]
     assert sj.explain_analyze(query, with_skew=True).where("task IS NOT NULL").count() == 2
     assert only(inputs.spark.sql("SELECT count(*) AS n FROM sj_explain_analyze('looked_at')")).n == 3
 
-    state = sj.state(query, operator=1, side="left")
-    assert sorted((row.id, row.matched) for row in state.select("left.id", "matched").collect()) == [
-        (1, True),
-        (2, False),
-    ]
+    state = sj.state(query, operator=1, side="left").select("left.id", "matched").collect()
+    assert sorted((row.id, row.matched) for row in state) == [(1, True), (2, False)]
     assert only(sj.why(query, "orders.id = 2")).outcome == "waiting"
     query.stop()
     # A stopped query is found by its id, its checkpoint by the path.
-    for of in (query, str(inputs.folder / "checkpoint")):
+    for of in (query, inputs.checkpoint("joined")):
         assert sj.state(of).count() == 2
         assert only(sj.why(of, "id = 2")).outcome == "waiting"
-    assert [row.plan for row in sj.explain_analyze(query).collect()] == [row.plan for row in plan.collect()]
+    assert [row.plan for row in sj.explain_analyze(query).collect()] == lines
 
 
-def test_rows_that_wait_for_a_table(inputs: Inputs) -> None:
-    spark, folder = inputs.spark, inputs.folder
+def test_rows_that_wait_for_a_table(inputs: Joined) -> None:
     inputs.add("deliveries", (1, "09:20:00"))
-    with settings(spark, {"spark.streamjoin.arrangements": str(folder / "arrangements")}):
-        kept = sj.arrange(inputs.stream("deliveries").withColumnRenamed("t", "u"), "deliveries", "id")
-        finish(kept, folder / "keeps")
+    with settings(inputs.spark, {"spark.streamjoin.arrangements": str(inputs.folder / "arrangements")}):
+        kept = sj.arrange(inputs.marked("deliveries").withColumnRenamed("t", "u"), "deliveries", "id")
+        finish(kept, inputs.checkpoint("keeps"))
         inputs.add("orders", (1, "09:00:00"), (2, "09:30:00"))
-        joined = inputs.stream("orders").join(sj.table("deliveries", rematch="1 hour"), "id", "left")
-        query = joined.writeStream.format("noop").start(checkpointLocation=str(folder / "checkpoint"))
+        joined = inputs.marked("orders").join(sj.table("deliveries", rematch="1 hour"), "id", "left")
+        query = joined.writeStream.format("noop").start(checkpointLocation=inputs.checkpoint("joined"))
         query.processAllAvailable()
         waiting = only(sj.state(query, operator=1))
         assert (waiting.row.id, waiting.leaves_after - waiting.time) == (2, timedelta(hours=1))
@@ -97,7 +79,7 @@ def test_rows_that_wait_for_a_table(inputs: Inputs) -> None:
         query.stop()
 
 
-def test_in_a_notebook(inputs: Inputs) -> None:
+def test_in_a_notebook(inputs: Joined) -> None:
     query = inputs.start()
     inputs.add("orders", (1, "09:00:00"))
     query.processAllAvailable()
@@ -111,7 +93,7 @@ def test_in_a_notebook(inputs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("escaped", ["false", "true"])
-def test_quotes_in_a_condition(inputs: Inputs, escaped: str) -> None:
+def test_quotes_in_a_condition(inputs: Joined, escaped: str) -> None:
     """The session reads the literals of a condition as its setting says; the condition arrives as it was written."""
     query = inputs.start()
     inputs.add("orders", (1, "09:00:00"))
@@ -132,12 +114,12 @@ def test_quotes_in_a_condition(inputs: Inputs, escaped: str) -> None:
             assert only(sj.why(query, condition)).outcome == "not seen", condition
 
 
-def test_a_time_that_python_has_not(inputs: Inputs, tmp_path: Path) -> None:
+def test_a_time_that_python_has_not(inputs: Joined, tmp_path: Path) -> None:
     """Milliseconds that were read as seconds: the year 58874."""
     query = inputs.start()
     inputs.add("orders", (1, "09:00:00"))
     inputs.add("deliveries", (1, "09:00:00"))
-    (inputs.folder / "orders" / "broken.json").write_text('{"id": 2, "t": "+58874-07-11T16:00:00Z"}')
+    inputs.feed("orders", {"id": 2, "t": "+58874-07-11T16:00:00Z"})
     query.processAllAvailable()
     (left,) = [row for row in sj.explain_analyze(query).collect() if row.side == "left"]
     assert left.watermarks[0].watermark == "+58874-07-11T16:00:00Z"
@@ -164,7 +146,7 @@ def test_a_time_that_python_has_not(inputs: Inputs, tmp_path: Path) -> None:
     ],
 )
 def test_arguments_that_no_function_takes(
-    inputs: Inputs, call: Callable[[StreamingQuery], object], wanted: str
+    inputs: Joined, call: Callable[[StreamingQuery], object], wanted: str
 ) -> None:
     query = inputs.start()
     with pytest.raises(sj.StreamJoinError, match=wanted):

@@ -3,7 +3,7 @@
 Errors are checked by their condition and by the fix that they name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -12,7 +12,7 @@ import pytest
 from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from queries import finish, settings
+from queries import finish, settings, write_file
 
 import streamjoin as sj
 from streamjoin._arguments.durations import to_microseconds
@@ -99,16 +99,16 @@ def between(how: str, low: int, high: int) -> list[tuple[Any, ...]]:
     pairs = [
         (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and low <= d[1] - o[1] <= high
     ]
-    met_left, met_right = {o for o, _ in pairs}, {d for _, d in pairs}
+    matched_left, matched_right = {o for o, _ in pairs}, {d for _, d in pairs}
     if how == "left_semi":
-        return [o for o in ORDERS if o in met_left]
+        return [o for o in ORDERS if o in matched_left]
     if how == "left_anti":
-        return [o for o in ORDERS if o not in met_left]
+        return [o for o in ORDERS if o not in matched_left]
     rows: list[tuple[Any, ...]] = [(*o, *d[1:]) for o, d in pairs]
     if how in ("left_outer", "full_outer"):
-        rows += [(*o, None, None) for o in ORDERS if o not in met_left]
+        rows += [(*o, None, None) for o in ORDERS if o not in matched_left]
     if how in ("right_outer", "full_outer"):
-        rows += [(d[0], None, None, *d[1:]) for d in DELIVERIES if d not in met_right]
+        rows += [(d[0], None, None, *d[1:]) for d in DELIVERIES if d not in matched_right]
     return rows
 
 
@@ -175,20 +175,13 @@ def test_a_stream_joined_with_itself(spark: SparkSession, checked: str) -> None:
         assert aliased.columns == ["id", "time", "item"] * 2
         assert rows_of(aliased.select("a.item", "b.item")) == expected
 
-        named = sj.join(
-            one.where("id = 1"), one.where("id < 3").withColumnRenamed("item", "other"), "id", within="100s"
-        )
+        other = one.where("id < 3").withColumnRenamed("item", "other")
+        named = sj.join(one.where("id = 1"), other, "id", within="100s")
         assert named.columns == ["id", "time", "item", "time", "other"]
         assert rows_of(named.select("item", "other")) == expected
 
         nearer = sj.join(one.alias("a"), one.alias("b"), "id", "left_outer", within="99 seconds")
-        assert rows_of(nearer.select("a.item", "b.item")) == [
-            ("a", "a"),
-            ("b", "b"),
-            ("c", "c"),
-            ("d", "d"),
-            ("e", None),
-        ]
+        assert rows_of(nearer.select("a.item", "b.item")) == [*((item, item) for item in "abcd"), ("e", None)]
         assert one.count() == sj.join(one, one, "id", "left_semi", within="1s").count() + 1
 
 
@@ -228,39 +221,31 @@ def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
     plain = spark.readStream.schema("id INT, ordered TIMESTAMP").json(str(tmp_path))
     batch = spark.range(1)
     both = left.withColumn("seen", F.col("ordered"))
-    windowed = plain.select("id", F.window("ordered", "1 minute"))
+    windowed, timeless = plain.select("id", F.window("ordered", "1 minute")), plain.select("id")
+
+    def within(left: DataFrame, right: DataFrame, limits: Any = "1s") -> Callable[[], DataFrame]:
+        return lambda: sj.join(left, right, "id", within=limits)
+
     for condition, fix, call in (
         ("STREAMJOIN_JOIN_TYPE", "Write one of: inner, left,", lambda: sj.join(left, right, "id", "cross")),
         ("STREAMJOIN_JOIN_KEYS.MIXED", "do not mix", lambda: sj.join(left, right, ["id", left.id == right.id])),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS.NEITHER", "Write a name", lambda: sj.join(left, right, [])),
         ("STREAMJOIN_JOIN_KEYS.NEITHER", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS.UNKNOWN", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
-        ("STREAMJOIN_WITHIN", "say it in days", lambda: sj.join(left, right, "id", within="1 month")),
-        ("STREAMJOIN_WITHIN", "it is negative", lambda: sj.join(left, right, "id", within="-1 second")),
-        ("STREAMJOIN_WITHIN", "1 limits, not two", lambda: sj.join(left, right, "id", within=("1s",))),  # type: ignore[arg-type]
-        ("STREAMJOIN_WITHIN", "above its upper one", lambda: sj.join(left, right, "id", within=("1s", "0s"))),
-        (
-            "STREAMJOIN_EVENT_TIME.NONE",
-            'left.withWatermark("ordered", "10 seconds")',
-            lambda: sj.join(plain, right, "id", within="1s"),
-        ),
+        ("STREAMJOIN_WITHIN", "say it in days", within(left, right, "1 month")),
+        ("STREAMJOIN_WITHIN", "it is negative", within(left, right, "-1 second")),
+        ("STREAMJOIN_WITHIN", "1 limits, not two", within(left, right, ("1s",))),
+        ("STREAMJOIN_WITHIN", "above its upper one", within(left, right, ("1s", "0s"))),
+        ("STREAMJOIN_EVENT_TIME.NONE", 'left.withWatermark("ordered", "10 seconds")', within(plain, right)),
         (
             "STREAMJOIN_EVENT_TIME.NONE",
             'right.withWatermark("time", "10 seconds")',
-            lambda: sj.join(left, plain.drop("ordered"), "id", within="1s"),
+            within(left, timeless),
         ),
-        (
-            "STREAMJOIN_NOT_A_STREAM.BOUND",
-            "the right input is a batch",
-            lambda: sj.join(left, batch, "id", within="1s"),
-        ),
+        ("STREAMJOIN_NOT_A_STREAM.BOUND", "the right input is a batch", within(left, batch)),
         ("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", "on=F.lit(True)", lambda: sj.join(left, right)),
-        (
-            "STREAMJOIN_EVENT_TIME.SEVERAL",
-            "the left one has 2: ordered, seen",
-            lambda: sj.join(both, right, "id", within="1s"),
-        ),
-        ("STREAMJOIN_EVENT_TIME.NONE", "the left one has none", lambda: sj.join(windowed, right, "id", within="1s")),
+        ("STREAMJOIN_EVENT_TIME.SEVERAL", "the left one has 2: ordered, seen", within(both, right)),
+        ("STREAMJOIN_EVENT_TIME.NONE", "the left one has none", within(windowed, right)),
     ):
         rejected(condition, call, fix)
 
@@ -291,9 +276,8 @@ def test_bounds_of_a_batch(spark: SparkSession) -> None:
 
 def test_a_stream_joined_with_itself_runs(spark: SparkSession, tmp_path: Path) -> None:
     events = stream(spark, tmp_path / "in", "time")
-    (tmp_path / "in" / "1.json").write_text(
-        "".join(f'{{"id": 1, "time": "2026-01-01T00:00:{second:02}Z"}}\n' for second in (0, 4, 10))
-    )
+    rows = [{"id": 1, "time": f"2026-01-01T00:00:{second:02}Z"} for second in (0, 4, 10)]
+    write_file(tmp_path / "in" / "1.json", rows, 1)
     joined = sj.join(events.alias("a"), events.alias("b"), F.expr("a.id = b.id"), within="5 seconds")
     seconds = joined.select(F.second("a.time").alias("a"), F.second("b.time").alias("b"))
     finish(seconds.writeStream.format("memory").queryName("self_join"), tmp_path / "checkpoint")

@@ -66,11 +66,7 @@ def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
         [4, "STREAMJOIN_UPSERT_TARGET"],
     ]
     record = json.loads((tmp_path / "checkpoints" / "joined" / "upsert-target" / "0").read_text())
-    assert (record["kind"], record["micros"], record["ids"].keys()) == (
-        "kafka",
-        True,
-        {"cluster", "topic", "topic id"},
-    )
+    assert (record["kind"], record["micros"], record["ids"].keys()) == ("kafka", True, {"cluster", "topic", "topic id"})
 
 
 def test_changes_without_a_time_have_the_order_of_their_topic(broker: KafkaBroker, tmp_path: Path) -> None:

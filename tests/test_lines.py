@@ -1,4 +1,4 @@
-"""A checkpoint that was begun on one line of Spark goes on on the next ones, each in an environment of its own."""
+"""A checkpoint that one line of Spark creates continues on the next ones, each in an environment of its own."""
 
 import os
 import sys
@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from conftest import LINE, LINES, LONG, ROOT, run
+from queries import PROVIDERS
 from test_golden import GOLDEN, JOB, STORES, batch_answer, written
 
 TYPES = ["inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti", "temporal", "asof"]
 FILES = 8
-PACKAGE = "org.apache.spark.sql.execution.streaming.state"
-PROVIDERS = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}
 
 # The Python of each line: see the Makefile.
 PYTHONS = {
@@ -24,7 +23,7 @@ MISSING = [line for line, python in PYTHONS.items() if not python.exists()]
 
 @pytest.mark.skipif(bool(MISSING), reason=f"no environment for {MISSING}: make .venv-<line>/.installed, make jars")
 @pytest.mark.parametrize("store", STORES if LONG else ["rocksdb"])
-def test_a_checkpoint_goes_on_on_the_next_lines(store: str, tmp_path: Path) -> None:
+def test_a_checkpoint_continues_on_the_next_lines(store: str, tmp_path: Path) -> None:
     with tarfile.open(GOLDEN / "format-4.tar.gz") as tar:
         tar.extractall(tmp_path / "golden", filter="data")
     output, checkpoints = tmp_path / "output", tmp_path / "checkpoints"

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -78,13 +79,8 @@ def random_trace(seed: int) -> Trace:
     """Return the trace of a seed."""
     chance = random.Random(seed)
     low = chance.choice([-15, -8, -5, -2, 0, 1, 4])
-    bounds = Bounds(
-        low,
-        low + chance.choice([2, 5, 15, 30]),
-        chance.random() < 0.4,
-        chance.random() < 0.4,
-        chance.randrange(3),
-    )
+    high = low + chance.choice([2, 5, 15, 30])
+    bounds = Bounds(low, high, chance.random() < 0.4, chance.random() < 0.4, chance.randrange(3))
     more = chance.choice(
         ["", " AND lv < rv", " AND lv > 3", " AND rv > 2", " AND lv > 3 AND lv <> rv", " AND lv + rv < 14"]
     )
@@ -141,19 +137,15 @@ def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> 
     left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
     # All types at once, because a small batch mostly waits.
     queries = {how: _start(left.join(right, F.expr(trace.condition()), how), how, tmp_path) for how in TYPES}
-    try:
-        for how, query in queries.items():
-            query.awaitTermination()
-            actual = Counter(tuple(row) for row in spark.table(f"oracle_{how}").collect())
-            assert _open(actual) == _expected(trace, how), f"{how}: {trace.condition()}"
-            _check_state(trace, how, query)
-    finally:
-        for query in queries.values():
-            query.stop()
+    for how, query in queries.items():
+        query.awaitTermination()
+        actual = Counter(tuple(row) for row in spark.table(f"oracle_{how}").collect())
+        assert _open(actual) == _expected(trace, how), f"{how}: {trace.condition()}"
+        _check_state(trace, how, query)
 
 
 def _start(joined: DataFrame, how: str, folder: Path) -> StreamingQuery:
-    # Ids tell which rows came out; their other columns follow from these.
+    # Ids tell which rows were emitted; their other columns follow from these.
     ids = joined.select([column for column in ("li", "lk", "ri", "rk") if column in joined.columns])
     writer = ids.writeStream.format("memory").queryName(f"oracle_{how}").trigger(availableNow=True)
     return writer.start(checkpointLocation=str(folder / how))
@@ -164,15 +156,19 @@ def _open(rows: Counter[tuple[int | None, ...]]) -> Counter[tuple[int | None, ..
     return Counter({row: n for row, n in rows.items() if -1 not in row and -2 not in row})
 
 
-def _expected(trace: Trace, how: str) -> Counter[tuple[int | None, ...]]:
+def in_duckdb(trace: Trace, sql: str) -> list[tuple[Any, ...]]:
     """Return DuckDB's answer over the rows that are not late and not closing."""
     with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
         for side in (trace.left, trace.right):
             rows = [row for file in side.files[:-1] for row in file if row[3] not in side.late]
             db.register(side.name, side.table(rows))
-        columns = "li, lk" if how in ("left_semi", "left_anti") else "li, lk, ri, rk"
-        sql = f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {trace.condition()}"
-        return Counter(db.execute(sql).fetchall())
+        return db.execute(sql).fetchall()
+
+
+def _expected(trace: Trace, how: str) -> Counter[tuple[int | None, ...]]:
+    columns = "li, lk" if how in ("left_semi", "left_anti") else "li, lk, ri, rk"
+    return Counter(in_duckdb(trace, f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {trace.condition()}"))
 
 
 def _check_state(trace: Trace, how: str, query: StreamingQuery) -> None:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +21,30 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
+from queries import Inputs, write_file
 
 import streamjoin as sj
 
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 BOUND = "d.t BETWEEN o.t - INTERVAL 5 MINUTES AND o.t + INTERVAL 20 MINUTES"
 BOTH = f"o.id = d.id AND {BOUND}"
+EVENT = "id STRING, t TIMESTAMP, v INT"
 
 
-class Inputs:
-    """The streams of a run, one file per batch."""
+class Events(Inputs):
+    """The streams of a run."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark = spark
-        self.folder = folder
-
-    def stream(self, name: str) -> DataFrame:
+    def marked(self, name: str) -> DataFrame:
         """Return a stream with a watermark on its time, and its name as alias."""
-        rows = self.spark.readStream.schema("id STRING, t TIMESTAMP, v INT").option("maxFilesPerTrigger", 1)
-        return rows.json(str(self.folder / name)).withWatermark("t", "10 minutes").alias(name)
+        return self.stream(name, EVENT).withWatermark("t", "10 minutes").alias(name)
 
     @property
     def o(self) -> DataFrame:
-        return self.stream("o")
+        return self.marked("o")
 
     @property
     def d(self) -> DataFrame:
-        return self.stream("d")
+        return self.marked("d")
 
     def pairs(self) -> DataFrame:
         return self.o.join(self.d, F.expr(BOTH)).selectExpr("o.id", "o.t", "o.v", "d.v AS w")
@@ -83,25 +81,25 @@ def counted(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iter
     yield pd.DataFrame({"id": [key[0]], "n": [total]})
 
 
-def with_state(inputs: Inputs) -> DataFrame:
+def with_state(inputs: Events) -> DataFrame:
     groups = inputs.pairs().select("id", "w").groupBy("id")
     return groups.applyInPandasWithState(counted, "id STRING, n INT", "n INT", "append", GroupStateTimeout.NoTimeout)
 
 
-def renamed_self_join(inputs: Inputs) -> DataFrame:
-    events = inputs.stream("o")
+def renamed_self_join(inputs: Events) -> DataFrame:
+    events = inputs.o
     later = F.expr("a.id = b.id AND b.t2 BETWEEN a.t AND a.t + INTERVAL 10 MINUTES")
     return events.alias("a").join(events.toDF("id", "t2", "v2").alias("b"), later).select("a.id", "v", "v2")
 
 
-def left_join(inputs: Inputs) -> DataFrame:
+def left_join(inputs: Events) -> DataFrame:
     orders = inputs.o.where("t IS NOT NULL")
     joined = orders.join(inputs.d, F.expr(BOTH), "left_outer")
     return joined.select("o.id", plus("o.v", F.coalesce("d.v", F.lit(-1))).alias("p"))
 
 
-Query = Callable[[Inputs], DataFrame]
-# Their unmatched rows may come out in another batch: Spark has one watermark for all inputs.
+Query = Callable[[Events], DataFrame]
+# Their unmatched rows may be emitted in another batch: Spark has one watermark for all inputs.
 UNMATCHED = {"a UDF above a left join"}
 QUERIES: dict[str, Query] = {
     "a UDF in select, filters and the condition": lambda i: (
@@ -117,10 +115,8 @@ QUERIES: dict[str, Query] = {
     ),
     "a UDF above a left join": left_join,
     "mapInPandas below": lambda i: (
-        i.spark.readStream.schema("id STRING, t TIMESTAMP, v INT")
-        .option("maxFilesPerTrigger", 1)
-        .json(str(i.folder / "o"))
-        .mapInPandas(doubled, "id STRING, t TIMESTAMP, v INT")
+        i.stream("o", EVENT)
+        .mapInPandas(doubled, EVENT)
         .withWatermark("t", "10 minutes")
         .alias("o")
         .join(i.d, F.expr(BOTH))
@@ -140,7 +136,7 @@ QUERIES: dict[str, Query] = {
 }
 
 
-def received(query: Query, inputs: Inputs, checkpoint: Path) -> list[list[str]]:
+def received(query: Query, inputs: Events, checkpoint: Path) -> list[list[str]]:
     """Return the rows of each non-empty batch."""
     batches: list[list[str]] = []
 
@@ -149,8 +145,8 @@ def received(query: Query, inputs: Inputs, checkpoint: Path) -> list[list[str]]:
         if rows:
             batches.append(sorted(str(row) for row in rows))
 
-    writer = query(inputs).writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-    running = writer.trigger(availableNow=True).start()
+    writer = query(inputs).writeStream.foreachBatch(collect).trigger(availableNow=True)
+    running = writer.start(checkpointLocation=str(checkpoint))
     assert running.awaitTermination(300), "it runs on"
     return batches
 
@@ -170,7 +166,7 @@ def answers(extension: bool, folder: Path, output: Path) -> None:
     )
     spark = (sj.configure(builder) if extension else builder).getOrCreate()
     assert (spark.conf.get("spark.sql.extensions", None) is not None) == extension
-    inputs = Inputs(spark, folder)
+    inputs = Events(spark, folder)
 
     def answer(at: int, query: Query) -> list[list[str]] | str:
         try:
@@ -200,18 +196,12 @@ FILES: dict[str, list[list[Event]]] = {
 
 
 def write_files(folder: Path) -> None:
+    start = datetime(2024, 6, 1, 10, tzinfo=UTC)
     for name, files in FILES.items():
-        (folder / name).mkdir(parents=True)
         for number, rows in enumerate(files):
-            events = [
-                (key, None if at is None else pd.Timestamp("2024-06-01T10:00Z") + pd.Timedelta(minutes=at), v)
-                for key, at, v in rows
-            ]
-            lines = [json.dumps({"id": key, "t": at and at.isoformat(), "v": v}) for key, at, v in events]
-            file = folder / name / f"{number}.json"
-            file.write_text("\n".join(lines))
-            # Spark takes files in the order of their modification times.
-            os.utime(file, (1_000_000_000 + number,) * 2)
+            times = [None if at is None else (start + timedelta(minutes=at)).isoformat() for _, at, _ in rows]
+            events = [{"id": key, "t": time, "v": v} for (key, _, v), time in zip(rows, times, strict=True)]
+            write_file(folder / name / f"{number}.json", events, number)
 
 
 Answers = dict[str, list[list[str]] | str]

@@ -41,11 +41,9 @@ def test_pictures_of_all_sizes(tmp_path: Path) -> None:
             places.append(f'<div style="width:{width - 40}px;background:{background}"><div {data}></div></div>')
             shows.append(f'StreamJoin.show(document.getElementById("{place}"), {{ batches: all[{number}] }});')
     scripts = f"{read_scripts()}\nconst all = {json_for_script(batches)};{''.join(shows)}\n{look}"
-    html = (
-        f'<!doctype html><meta charset="utf-8"><body>{"".join(places)}<pre id="found"></pre><script>{scripts}</script>'
-    )
+    body = f'{"".join(places)}<pre id="found"></pre><script>{scripts}</script>'
     file = tmp_path / "page.html"
-    file.write_text(html, encoding="utf-8")
+    file.write_text(f'<!doctype html><meta charset="utf-8"><body>{body}', encoding="utf-8")
     found = result_of(document(file.as_uri(), tmp_path / "profile"))
     assert found["looked"] > 1000
     assert found["found"] == []

@@ -5,6 +5,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from conftest import ROOT, rejected, run
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import IntegerType, StructType, TimestampType
+from queries import Inputs
 
 import streamjoin as sj
 from streamjoin.monitoring import _files, _screen
@@ -44,15 +46,14 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("reports")
     schema = StructType().add("id", IntegerType()).add(TIME, TimestampType())
 
+    inputs = Inputs(spark, folder)
+
     def stream(name: str) -> Any:
-        read = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder / name))
-        return read.withWatermark(f"`{TIME}`", "10 seconds")
+        return inputs.stream(name, schema).withWatermark(f"`{TIME}`", "10 seconds")
 
     for name, rows in {"orders": [(1, "09:00"), (2, "09:30"), (3, "11:00")], "deliveries": [(1, "09:20")]}.items():
-        (folder / name).mkdir()
-        for number, (key, time) in enumerate(rows):
-            row = {"id": key, TIME: f"2026-01-01T{time}:00Z"}
-            (folder / name / f"{number}.json").write_text(json.dumps(row))
+        for key, time in rows:
+            inputs.feed(name, {"id": key, TIME: f"2026-01-01T{time}:00Z"})
     spark.conf.set("spark.streamjoin.history", str(folder / "history"))
     # With pytest -s this is a terminal.
     monkeypatch = pytest.MonkeyPatch()
@@ -320,11 +321,8 @@ def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkey
     (tmp_path / "empty").mkdir()
     rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.report(tmp_path / "empty", out), "spark.streamjoin.history")
     rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.report(tmp_path / "nothing", out), "spark.streamjoin.history")
-    rejected(
-        "STREAMJOIN_NO_FIGURES.HISTORY",
-        lambda: sj.report(ran.checkpoint, out, history=tmp_path / "empty"),
-        "has no batch of",
-    )
+    of_others = partial(sj.report, ran.checkpoint, out, history=tmp_path / "empty")
+    rejected("STREAMJOIN_NO_FIGURES.HISTORY", of_others, "has no batch of")
     rejected("STREAMJOIN_NOT_A_STREAM.QUERY", lambda: sj.report(spark.range(1), out), "the path of a history")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.report(ran.query, None), "the file to write")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.watch(ran.query, interval=0), "seconds")

@@ -1,4 +1,4 @@
-"""A query that is stopped, or killed inside a batch, and goes on in a new process neither loses nor doubles a row.
+"""A query that is stopped, or killed inside a batch, and continues in a new process neither loses nor doubles a row.
 
 The same files, one of each side per batch, are joined by a process that runs through, by processes that end after every
 few batches, and by processes that are killed (SIGKILL, the JVM too), twice at a chosen point of a batch and then at
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import LONG, printed_seed
 from processes import Job
+from queries import write_file
 
 JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
@@ -39,10 +40,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     chance = random.Random(4)
     for side in ("left", "right", "third"):
-        (folder / side).mkdir()
         for number in range(FILES):
             rows = _closing(side[0], number) if number >= FILES - 2 else _rows(side[0], number, chance)
-            _write(folder / side / f"{number}.json", rows, number)
+            write_file(folder / side / f"{number}.json", rows, number)
     return folder
 
 
@@ -70,12 +70,6 @@ def _closing(prefix: str, number: int) -> list[Row]:
 def _row(prefix: str, key: int | None, seconds: float, value: int, row_id: int) -> Row:
     event_time = (START + timedelta(seconds=seconds)).isoformat()
     return {f"{prefix}k": key, f"{prefix}t": event_time, f"{prefix}v": value, f"{prefix}id": row_id}
-
-
-def _write(path: Path, rows: list[Row], number: int) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    # Spark's file source takes files in the order of their modification times.
-    os.utime(path, (START.timestamp() + number,) * 2)
 
 
 class Runs:
@@ -152,7 +146,7 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
         runs.kill_after(chance.uniform(0, 0.5))
     before = len(runs.batches("chain"))
     runs.job.finish()
-    assert before < len(runs.batches("chain")), "it had come to its end before the last kill"
+    assert before < len(runs.batches("chain")), "it had ended before the last kill"
     # Spark's file source logs the files of a batch before the batch itself is logged. After a kill
     # in between, it takes two files for the next batch: after random kills the batches are cut
     # differently.

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import LINE, LINES, ROOT
+from conftest import LINE, LINES, ROOT, without_spark
 from processes import Job
+from queries import write_file
 from servers.s3 import IS_INSTALLED, Store
 
 JOB = ROOT / "tests" / "jobs" / "s3_job.py"
@@ -47,14 +48,10 @@ class Run:
         self._add("deliveries", FILES, [{"order_id": -2, "delivered": far}])
         command = [sys.executable, str(JOB), f"--input={folder}", f"--output={folder}", f"--store=s3a://streams/{name}"]
         command += ["--conf", *(f"{k}={v}" for k, v in store.settings.items()), "--queries"]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        self.job = Job(command, folder / "log", environment | {"PYSPARK_PYTHON": sys.executable})
+        self.job = Job(command, folder / "log", without_spark() | {"PYSPARK_PYTHON": sys.executable})
 
     def _add(self, side: str, number: int, rows: list[dict[str, object]]) -> None:
-        file = self.folder / side / f"{number}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("\n".join(map(json.dumps, rows)))
-        os.utime(file, (number + 1, number + 1))
+        write_file(self.folder / side / f"{number}.json", rows, number)
 
     def attempts(self, query: str) -> dict[int, list[Path]]:
         return {int(batch.name): list(batch.glob("*.json")) for batch in (self.folder / query).glob("*")}
@@ -70,6 +67,7 @@ class Run:
 
 
 PAIRS = Counter(repr((i, i if i % 3 else None)) for i in range(FILES * ROWS))
+DELIVERED = Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
 
 
 def killed(of: Run, *queries: str, batches: int) -> None:
@@ -90,16 +88,21 @@ def test_arrangements_a_delta_join_and_a_look_up(store: Store, tmp_path: Path) -
     queries = ("orders", "deliveries", "delta", "look-up")
     killed(of, *queries, batches=3)
     of.job.finish(*queries)
-    assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
+    assert of.rows("delta") == DELIVERED
     expected = Counter(repr((i, i)) for i in range(FILES * ROWS) if i % 3)
     assert of.rows("look-up") == expected + Counter([repr((-2, None))])
+
+
+def ended_twice(of: Run, query: str) -> list[int]:
+    """Run a query in two processes at once; return their exit codes."""
+    both = [of.job.start(query) for _ in range(2)]
+    return [process.wait(timeout=600) for process in both]
 
 
 def test_two_drivers_of_one_query(store: Store, tmp_path: Path) -> None:
     """Of two processes with one checkpoint, at least one ends with an error; no batch has two answers."""
     of = Run(store, tmp_path, "twice")
-    both = [of.job.start("interval") for _ in range(2)]
-    ended = [process.wait(timeout=600) for process in both]
+    ended = ended_twice(of, "interval")
     assert ended != [0, 0] or len({file.name for files in of.attempts("interval").values() for file in files}) == 1
     of.job.finish("interval")
     assert of.rows("interval") == PAIRS
@@ -107,11 +110,9 @@ def test_two_drivers_of_one_query(store: Store, tmp_path: Path) -> None:
 
 def test_two_maintainers_of_one_arrangement(store: Store, tmp_path: Path) -> None:
     of = Run(store, tmp_path, "maintained-twice")
-    both = [of.job.start("orders") for _ in range(2)]
-    ended = [process.wait(timeout=600) for process in both]
-    assert ended != [0, 0], "one is fenced off"
+    assert ended_twice(of, "orders") != [0, 0], "one is fenced off"
     of.job.finish("orders", "deliveries", "delta")
-    assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
+    assert of.rows("delta") == DELIVERED
 
 
 @pytest.mark.parametrize("query", ["interval", "orders"])
@@ -133,4 +134,4 @@ def test_a_driver_that_was_thought_dead_and_writes_on(store: Store, tmp_path: Pa
         assert of.rows("interval") == PAIRS
     else:
         of.job.finish("orders", "deliveries", "delta")
-        assert of.rows("delta") == Counter(repr((i, 1)) for i in range(FILES * ROWS) if i % 3)
+        assert of.rows("delta") == DELIVERED

@@ -22,6 +22,7 @@ from streamjoin._spark import driver
 from streamjoin._spark.settings import merge_lists
 
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
+OTHER_LINE = f"/x/streamjoin-spark4.0_2.13-{sj.__version__}.jar"
 SPARK_SUBMIT = str(Path(sys.executable).parent / "spark-submit")
 
 
@@ -160,12 +161,7 @@ def test_configure_after_a_session_without_the_jar(python: Run) -> None:
         "spark = sj.configure(new()).getOrCreate()\n"
         "rejects(lambda: sj.check(spark))\n"
     )
-    assert out.split() == [
-        "STREAMJOIN_JAR_MISSING.CLASS_PATH",
-        "STREAMJOIN_JAR_MISSING.CLASS_PATH",
-        "STREAMJOIN_SPARK_ALREADY_RUNNING",
-        "fine",
-    ]
+    assert out.split() == [*["STREAMJOIN_JAR_MISSING.CLASS_PATH"] * 2, "STREAMJOIN_SPARK_ALREADY_RUNNING", "fine"]
 
 
 def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
@@ -181,13 +177,8 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
         "rejects(lambda: sj.configure(new()))\n",
         PYSPARK_SUBMIT_ARGS=f"--jars {jar_path()} pyspark-shell",
     )
-    assert out.split() == [
-        EXTENSION,
-        "STREAMJOIN_EXTENSION_MISSING",
-        "STREAMJOIN_EXTENSION_MISSING",
-        "fine",
-        "STREAMJOIN_SPARK_ALREADY_RUNNING",
-    ]
+    expected = [EXTENSION, *["STREAMJOIN_EXTENSION_MISSING"] * 2, "fine", "STREAMJOIN_SPARK_ALREADY_RUNNING"]
+    assert out.split() == expected
 
 
 def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
@@ -211,9 +202,18 @@ def test_configure_under_spark_submit_without_jars(tmp_path: Path) -> None:
     assert out.splitlines()[-2:] == ["fine", "1g"]
 
 
-def test_a_builder_of_spark_connect_is_rejected(python: Run) -> None:
-    out = python(PROGRAM + "rejects(lambda: sj.configure(SparkSession.builder.remote('sc://host')))\n")
-    assert out.split() == ["STREAMJOIN_SPARK_CONNECT"]
+@pytest.mark.parametrize(
+    ("builder", "condition"),
+    [
+        ("SparkSession.builder.remote('sc://host')", "STREAMJOIN_SPARK_CONNECT"),
+        ("new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')", "STREAMJOIN_JAR_VERSION.MIXED"),
+        (f"new().config('spark.jars', '{OTHER_LINE}')", "STREAMJOIN_SPARK_VERSION.NOT_LOADED"),
+        ("new()", "fine"),
+    ],
+    ids=["Spark Connect", "a jar of another version", "a jar for another line of Spark", "a builder"],
+)
+def test_what_configure_says_about_a_builder(python: Run, builder: str, condition: str) -> None:
+    assert python(f"{PROGRAM}rejects(lambda: sj.configure({builder}))\n").split() == [condition]
 
 
 # Checks -------------------------------------------------------------------------------------------
@@ -234,23 +234,11 @@ def test_what_the_jar_says_of_itself() -> None:
 
 
 def test_another_version_of_the_jar() -> None:
-    rejected(
-        "STREAMJOIN_JAR_VERSION.DRIVER",
-        lambda: check_jar(JarInfo("0.0.9", "4.2.0"), "4.2.0"),
-        "pip install streamjoin==0.0.9",
-    )
+    old = JarInfo("0.0.9", "4.2.0")
+    rejected("STREAMJOIN_JAR_VERSION.DRIVER", lambda: check_jar(old, "4.2.0"), "pip install streamjoin==0.0.9")
 
 
-def test_a_given_jar_of_another_version(python: Run) -> None:
-    out = python(
-        PROGRAM + "rejects(lambda: sj.configure(new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')))\n"
-    )
-    assert out.split() == ["STREAMJOIN_JAR_VERSION.MIXED"]
-
-
-def test_a_running_session_with_another_version_of_the_jar(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_with_another_version_of_the_jar(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaged, "__version__", "99.0")
     rejected("STREAMJOIN_JAR_VERSION.DRIVER", lambda: sj.check(spark), "one that `python -m streamjoin jar` prints")
 
@@ -272,12 +260,6 @@ def test_another_spark_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch
     rejected("STREAMJOIN_SPARK_VERSION.DRIVER", lambda: sj.check(spark), f"built for Spark {LINE}.\nRun Spark {LINE}")
 
 
-def test_a_given_jar_for_another_spark_line(python: Run) -> None:
-    other = f"/x/streamjoin-spark4.0_2.13-{sj.__version__}.jar"
-    out = python(PROGRAM + f"rejects(lambda: sj.configure(new().config('spark.jars', '{other}')))\n")
-    assert out.split() == ["STREAMJOIN_SPARK_VERSION.NOT_LOADED"]
-
-
 def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(packaged, "_FOLDER", tmp_path)
     jars = {line: tmp_path / f"streamjoin-spark{line}_2.13-1.0.jar" for line in ["4.9", "4.10", LINE]}
@@ -286,17 +268,11 @@ def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert {line: jar_path(line) for line in jars} == jars
     assert jar_path() == jars[LINE]
     some = f"{LINE}, 4.9 or 4.10"
-    rejected(
-        "STREAMJOIN_SPARK_VERSION.DRIVER",
-        lambda: jar_path("4.0"),
-        f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}.",
-    )
+    said = f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}."
+    rejected("STREAMJOIN_SPARK_VERSION.DRIVER", lambda: jar_path("4.0"), said)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    rejected(
-        "STREAMJOIN_JAR_MISSING.LINE_UNKNOWN",
-        jar_path,
-        f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`",
-    )
+    said = f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`"
+    rejected("STREAMJOIN_JAR_MISSING.LINE_UNKNOWN", jar_path, said)
 
 
 def test_no_jar_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -308,11 +284,8 @@ def test_a_server_of_another_version() -> None:
     spark, mine = "4.2.0", sj.__version__
     line = mine.rpartition(".")[0]
     check_server_jar(JarInfo(f"{line}.99", spark), spark)
-    rejected(
-        "STREAMJOIN_JAR_VERSION.SERVER",
-        lambda: check_server_jar(JarInfo("9.0.0", spark), spark),
-        "on the Spark Connect server",
-    )
+    other = JarInfo("9.0.0", spark)
+    rejected("STREAMJOIN_JAR_VERSION.SERVER", lambda: check_server_jar(other, spark), "on the Spark Connect server")
     rejected("STREAMJOIN_SPARK_VERSION.DRIVER", lambda: check_server_jar(JarInfo(mine, "9.0.1"), spark), "Spark 9.0")
 
 

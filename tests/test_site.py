@@ -41,17 +41,8 @@ class Page(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site once, as `make docs` does, with an empty page in place of the Scala API."""
     folder = tmp_path_factory.mktemp("site")
-    options = [
-        "--fail-on-warning",
-        "--keep-going",
-        "--quiet",
-        "-t",
-        "scaladoc",
-        "-d",
-        str(folder / "doctrees"),
-        "-c",
-        str(DOCS),
-    ]
+    options = ["--fail-on-warning", "--keep-going", "--quiet", "-t", "scaladoc", "-d", str(folder / "doctrees")]
+    options += ["-c", str(DOCS)]
     command = [sys.executable, "-m", "sphinx", *options, str(ROOT), str(folder / "html")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"the site has warnings:\n{done.stdout}\n{done.stderr}"
@@ -151,12 +142,9 @@ def test_links_between_the_files_of_the_repository_lead_somewhere() -> None:
     files = [
         *ROOT.glob("*.md"),
         *ROOT.glob(".github/**/*.md"),
-        *(
-            file
-            for folder in ("docs", "examples", "benchmarks", "tests/cases")
-            for file in (ROOT / folder).rglob("*.md")
-        ),
     ]
+    for folder in ("docs", "examples", "benchmarks", "tests/cases"):
+        files += (ROOT / folder).rglob("*.md")
     wrong = []
     for file in files:
         text = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

@@ -2,16 +2,18 @@
 
 import copy
 import inspect
+import itertools
 import pickle
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from arranged_shop import CUSTOMERS, ORDERS, Shop, rows_of
+from arranged_shop import ORDERS, Shop, customer, order, rows_of
 from conftest import rejected
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -54,10 +56,12 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
 
 @pytest.fixture
 def tables(shop: Shop) -> Shop:
-    shop.feed("customers", {"customer": 1, "segment": "A", "op": "i"}, {"customer": 2, "segment": "B", "op": "i"})
-    shop.feed("orders", {"id": 1, "customer": 1, "day": 5, "op": "i"}, {"id": 2, "customer": 9, "day": 5, "op": "i"})
-    shop.arrange("customers", CUSTOMERS, [["customer"]], op="op")
-    shop.arrange("orders", ORDERS, [["id"], ["customer"]], op="op")
+    shop.play(
+        {
+            "customers": [customer(1, "A", "i"), customer(2, "B", "i")],
+            "orders": [order(1, 1, 5, "i"), order(2, 9, 5, "i")],
+        }
+    )
     return shop
 
 
@@ -109,15 +113,14 @@ def test_all_types_of_a_join(streams: Streams, how: str, name: str) -> None:
     assert within.columns == streams.left.join(streams.right, "id", name.lower()).columns
 
 
-def test_what_is_no_type_of_a_join(streams: Streams) -> None:
-    for how in ("cross", "left inner", "", None, 7):
-        rejected("STREAMJOIN_JOIN_TYPE", lambda how=how: streams.joins("id", how), "such as left_outer or LEFT OUTER")  # type: ignore[misc]
-    delta = {"c": "customers", "o": "orders"}
-    rejected(
-        "STREAMJOIN_JOIN_TYPE",
-        lambda: sj.delta_join(delta, "true", how="LEFT SEMI"),
-        "one of: inner, left, right, full,",
-    )
+@pytest.mark.parametrize("how", ["cross", "left inner", "", None, 7])
+def test_what_is_no_type_of_a_join(streams: Streams, how: Any) -> None:
+    rejected("STREAMJOIN_JOIN_TYPE", lambda: streams.joins("id", how), "such as left_outer or LEFT OUTER")
+
+
+def test_what_is_no_type_of_a_delta_join(spark: SparkSession) -> None:
+    call = partial(sj.delta_join, {"c": "customers", "o": "orders"}, "true", how="LEFT SEMI", spark=spark)
+    rejected("STREAMJOIN_JOIN_TYPE", call, "one of: inner, left, right, full,")
 
 
 # within and other durations -----------------------------------------------------------------------
@@ -127,11 +130,8 @@ def test_pairs_and_durations(streams: Streams) -> None:
     hour = timedelta(hours=1)
     pairs: tuple[Any, ...] = (("0 seconds", "1 hour"), ["0 seconds", "1 hour"], ["0s", hour], (timedelta(), hour))
     all_same(*(sj.join(streams.left, streams.right, "id", within=pair) for pair in pairs))
-    rejected(
-        "STREAMJOIN_WITHIN",
-        lambda: sj.join(streams.left, streams.right, "id", within=["1 hour"]),
-        '("0 seconds", "1 hour")',
-    )
+    one = partial(sj.join, streams.left, streams.right, "id", within=["1 hour"])
+    rejected("STREAMJOIN_WITHIN", one, '("0 seconds", "1 hour")')
     lengths: tuple[Any, ...] = ("1 hour", "60m", hour)
     all_same(*(sj.window_join(streams.left, streams.right, "id", preceding=length) for length in lengths))
     all_same(*(sj.asof_join(streams.left, streams.right, "id", tolerance=length) for length in lengths))
@@ -144,7 +144,7 @@ def test_pairs_and_durations(streams: Streams) -> None:
 # Columns ------------------------------------------------------------------------------------------
 
 
-def test_columns_by_name_or_as_columns(streams: Streams) -> None:
+def test_columns_as_names_or_columns(streams: Streams) -> None:
     raw, left, right = streams.raw, streams.left, streams.right
     for t in (F.col("t"), raw.t, raw["t"]):
         all_same(sj.impose_order(raw, "t", "1s", sort=True), sj.impose_order(raw, t, "1s", sort=True))
@@ -152,18 +152,14 @@ def test_columns_by_name_or_as_columns(streams: Streams) -> None:
         sj.with_bounds(raw, "t", is_bound="b", lag="1s", per="id"),
         sj.with_bounds(raw, F.col("t"), is_bound=raw.b, lag="1s", per=raw["id"]),
     )
-    by_name = sj.versions(right, key=["id"], time="u", op="op", order="seq")
-    assert by_name == sj.versions(right, key=[F.col("id")], time=right.u, op=right.op, order=right["seq"])
-    assert by_name.key == sj.versions(right, key=right.id).key == ["id"]
+    named = sj.versions(right, key=["id"], time="u", op="op", order="seq")
+    assert named == sj.versions(right, key=[F.col("id")], time=right.u, op=right.op, order=right["seq"])
+    assert named.key == sj.versions(right, key=right.id).key == ["id"]
     nested = right.select(F.struct("id").alias("row"), "u")
     assert sj.versions(nested, key=F.col("row.id")).key == sj.versions(nested, key=nested.row.id).key == ["row.id"]
-    joined = [sj.temporal_join(left, by_name, "id", as_of=as_of) for as_of in ("t", F.col("t"), left.t, raw.t, None)]
-    all_same(*joined)
+    all_same(*(sj.temporal_join(left, named, "id", as_of=each) for each in ("t", F.col("t"), left.t, raw.t, None)))
     aliased = left.alias("o")
-    all_same(
-        sj.temporal_join(aliased, by_name, "id", as_of="t"),
-        sj.temporal_join(aliased, by_name, "id", as_of=F.col("o.t")),
-    )
+    all_same(*(sj.temporal_join(aliased, named, "id", as_of=each) for each in ("t", F.col("o.t"))))
 
 
 def test_a_name_with_a_dot(streams: Streams) -> None:
@@ -203,21 +199,18 @@ def test_a_column_that_is_computed(streams: Streams, argument: str, words: str, 
     rejected(f"STREAMJOIN_COLUMN.{'OTHER_DATAFRAME' if elsewhere else 'COMPUTED'}", lambda: call(streams), words)
 
 
-def test_what_is_no_column(streams: Streams) -> None:
-    wrong: Any
-    for wrong in (7, "", ["t"], None):
-        for call in (
-            lambda wrong=wrong: sj.impose_order(streams.raw, wrong, "1s"),
-            lambda wrong=wrong: sj.with_bounds(streams.raw, "t", is_bound=wrong, lag="1s"),
-        ):
-            rejected("STREAMJOIN_WRONG_ARGUMENT", call, 'by its name or as F.col("name")')
+@pytest.mark.parametrize("wrong", [7, "", ["t"], None])
+def test_what_is_no_column(streams: Streams, wrong: Any) -> None:
+    said = 'by its name or as F.col("name")'
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.impose_order(streams.raw, wrong, "1s"), said)
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.with_bounds(streams.raw, "t", is_bound=wrong, lag="1s"), said)
 
 
 # Keys ---------------------------------------------------------------------------------------------
 
 
 def test_keys(shop: Shop) -> None:
-    shop.feed("orders", {"id": 1, "customer": 7, "day": 1, "op": "insert"})
+    shop.feed("orders", order(1, 7, 1))
     stream = shop.stream("orders", ORDERS)
     spellings: list[tuple[Any, list[list[str]]]] = [
         ("id", [["id"]]),
@@ -247,17 +240,11 @@ def test_keys_of_debeziums_envelope(streams: Streams, shop: Shop) -> None:
 def test_what_is_no_key(streams: Streams) -> None:
     wrong: Any
     for wrong in (["id", ["op"]], [[["id"]]], 7, None, [["id"], 7], [[F.col("id")], "op"]):
-        rejected(
-            "STREAMJOIN_WRONG_ARGUMENT",
-            lambda wrong=wrong: sj.arrange(streams.left, "/a", wrong),  # type: ignore[misc]
-            'keys=[["order_id"], ["customer_id", "day"]]',
-        )
+        call = partial(sj.arrange, streams.left, "/a", wrong)
+        rejected("STREAMJOIN_WRONG_ARGUMENT", call, 'keys=[["order_id"], ["customer_id", "day"]]')
     for wrong in ([["id"], ["op"]], [["id"]], [], 7, None):
-        rejected(
-            "STREAMJOIN_WRONG_ARGUMENT",
-            lambda wrong=wrong: sj.versions(streams.right, key=wrong),  # type: ignore[misc]
-            'key="id" or key=["country", "city"]',
-        )
+        said = 'key="id" or key=["country", "city"]'
+        rejected("STREAMJOIN_WRONG_ARGUMENT", partial(sj.versions, streams.right, key=wrong), said)
 
 
 # on -----------------------------------------------------------------------------------------------
@@ -321,9 +308,7 @@ def test_a_name_that_arrangements_are_joined_on_is_there_once(tables: Shop, how:
     joined = sj.delta_join({"c": "customers", "o": "orders"}, "customer", how=how)
     batch = sj.table("customers").join(sj.table("orders"), "customer", how)
     assert joined.columns == [*batch.columns, "_diff"] == ["customer", "segment", "id", "day", "_diff"]
-    found: list[tuple[Any, ...]] = []
-    tables.run(joined, how, lambda df, _: found.extend(rows_of(df)))
-    assert sorted(found, key=str) == sorted(((*row, 1) for row in batch.collect()), key=str)
+    assert tables.rows(joined, how) == sorted(((*row, 1) for row in batch.collect()), key=str)
 
 
 def test_what_arrangements_cannot_be_joined_on(tables: Shop) -> None:
@@ -360,22 +345,21 @@ def test_an_arrangement_or_its_name(tables: Shop) -> None:
     on = "c.customer = o.customer"
     every: tuple[Any, ...] = ("orders", orders, orders.path)
     all_same(*(sj.delta_join({"c": customers, "o": each}, on) for each in every))
-    tables.feed("orders", {"id": 3, "customer": 2, "day": 6, "op": "i"})
+    tables.feed("orders", order(3, 2, 6, "i"))
     writer = sj.arrange(tables.stream("orders", ORDERS), orders, [["id"], ["customer"]], op="op")
     tables.finish(writer, "orders")
     assert orders.rows == 3
 
 
 def test_what_is_no_arrangement(streams: Streams) -> None:
-    wrong: Any
-    for wrong in (None, "", 7, streams.left):
-        for call in (
-            lambda wrong=wrong: sj.arrangement(wrong),
-            lambda wrong=wrong: sj.table(wrong),
-            lambda wrong=wrong: sj.arrange(streams.left, wrong, "id"),
-            lambda wrong=wrong: sj.delta_join({"a": wrong, "b": "orders"}, "true"),
-        ):
-            rejected("STREAMJOIN_WRONG_ARGUMENT", call, "an arrangement, its name or its path")
+    calls: list[Callable[[Any], object]] = [
+        sj.arrangement,
+        sj.table,
+        lambda wrong: sj.arrange(streams.left, wrong, "id"),
+        lambda wrong: sj.delta_join({"a": wrong, "b": "orders"}, "true"),
+    ]
+    for wrong, call in itertools.product((None, "", 7, streams.left), calls):
+        rejected("STREAMJOIN_WRONG_ARGUMENT", partial(call, wrong), "an arrangement, its name or its path")
 
 
 def test_the_session_is_given_by_its_name() -> None:
@@ -398,24 +382,23 @@ def test_pandas_is_rejected_with_what_to_write(streams: Streams, monkeypatch: py
         (streams.spark.range(1).pandas_api(), "not a pandas-on-Spark DataFrame: write df.to_spark()."),
     ]
     left, right = streams.left, streams.right
-    df: Any
-    for df, words in frames:
-        for call in (
-            lambda df=df: sj.join(left, df, "id"),
-            lambda df=df: sj.join(df, right, "id"),
-            lambda df=df: sj.window_join(left, df, "id", following="1s"),
-            lambda df=df: sj.asof_join(df, right, "id"),
-            lambda df=df: sj.temporal_join(df, streams.versions, "id"),
-            lambda df=df: sj.temporal_join(left, df, "id"),
-            lambda df=df: sj.temporal_join(left, df, "id", as_of=sj.NOW),
-            lambda df=df: sj.versions(df, key="id"),
-            lambda df=df: sj.arrange(df, "/a", "id"),
-            lambda df=df: sj.impose_order(df, "t", "1s"),
-            lambda df=df: sj.with_bounds(df, "t", is_bound="b"),
-            lambda df=df: sj.idle_after(df, "1s"),
-            lambda df=df: sj.bounds(df),
-        ):
-            rejected("STREAMJOIN_WRONG_ARGUMENT", call, words)
+    calls: list[Callable[[Any], object]] = [
+        lambda df: sj.join(left, df, "id"),
+        lambda df: sj.join(df, right, "id"),
+        lambda df: sj.window_join(left, df, "id", following="1s"),
+        lambda df: sj.asof_join(df, right, "id"),
+        lambda df: sj.temporal_join(df, streams.versions, "id"),
+        lambda df: sj.temporal_join(left, df, "id"),
+        lambda df: sj.temporal_join(left, df, "id", as_of=sj.NOW),
+        lambda df: sj.versions(df, key="id"),
+        lambda df: sj.arrange(df, "/a", "id"),
+        lambda df: sj.impose_order(df, "t", "1s"),
+        lambda df: sj.with_bounds(df, "t", is_bound="b"),
+        lambda df: sj.idle_after(df, "1s"),
+        sj.bounds,
+    ]
+    for (df, words), call in itertools.product(frames, calls):
+        rejected("STREAMJOIN_WRONG_ARGUMENT", partial(call, df), words)
 
 
 # A time and a version -----------------------------------------------------------------------------
@@ -429,26 +412,17 @@ def test_now_is_an_object_of_its_own(streams: Streams, tables: Shop) -> None:
     with pytest.raises(AnalysisException, match="there is no such column"):
         sj.temporal_join(streams.left, streams.versions, "id", as_of="NOW()")
     facts = tables.stream("facts", "customer INT")
-    rejected(
-        "STREAMJOIN_WRONG_ARGUMENT",
-        lambda: sj.temporal_join(facts, streams.versions, "customer", as_of=sj.NOW),
-        "sj.table(name) as its second argument",
-    )
+    call = partial(sj.temporal_join, facts, streams.versions, "customer", as_of=sj.NOW)
+    rejected("STREAMJOIN_WRONG_ARGUMENT", call, "sj.table(name) as its second argument")
 
 
 def test_the_version_of_a_table(tables: Shop) -> None:
-    tables.feed("customers", {"customer": 1, "segment": "C", "op": "u"})
-    tables.arrange("customers", CUSTOMERS, [["customer"]], op="op")
+    tables.play({"customers": [customer(1, "C", "u")]})
     tables.feed("facts", {"customer": 1})
     for version, segment in (("current", "C"), ("previous", "A")):
         joined = tables.stream("facts", "customer INT").join(sj.table("customers", version=version), "customer")  # type: ignore[arg-type]
-        found: list[tuple[Any, ...]] = []
-        tables.run(joined, version, lambda df, _, found=found: found.extend(rows_of(df)))  # type: ignore[misc]
-        assert found == [(1, segment)]
+        assert tables.rows(joined, version) == [(1, segment)]
     wrong: Any
     for wrong in ("newest", 0, None, sj.NOW):
-        rejected(
-            "STREAMJOIN_WRONG_ARGUMENT",
-            lambda wrong=wrong: sj.table("customers", version=wrong),  # type: ignore[misc]
-            'version="current" or version="previous"',
-        )
+        call = partial(sj.table, "customers", version=wrong)
+        rejected("STREAMJOIN_WRONG_ARGUMENT", call, 'version="current" or version="previous"')

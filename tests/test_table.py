@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from arranged_shop import Shop, adds_up, rows_of
+from arranged_shop import Shop, add_up, rows_of
 from conftest import ROOT, rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from queries import Values
 
 import streamjoin as sj
 from streamjoin import JoinType
@@ -23,21 +24,24 @@ ITEMS = (
 )
 
 
+def change(shop: Shop, *changes: Values) -> None:
+    """Change the customers: one more version."""
+    shop.feed("customers", *changes)
+    shop.arrange("customers", CUSTOMERS, [["id"]], op="op")
+
+
 @pytest.fixture
 def customers(shop: Shop) -> Shop:
-    shop.feed("customers", {"id": 1, "name": "John", "op": "insert"}, {"id": 2, "name": "Frank", "op": "insert"})
-    shop.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    change(shop, {"id": 1, "name": "John", "op": "insert"}, {"id": 2, "name": "Frank", "op": "insert"})
     return shop
 
 
 def joined(shop: Shop, name: str, join: Callable[[DataFrame], DataFrame]) -> list[tuple[object, ...]]:
-    """Run a join of the orders to the end of its input; return what came out of this run."""
-    found: list[tuple[object, ...]] = []
-    shop.run(join(shop.stream("orders", ORDERS)), name, lambda batch, _: found.extend(rows_of(batch)))
-    return sorted(found, key=str)
+    """Run a join of the orders to the end of its input; return the rows that this run emits."""
+    return shop.rows(join(shop.stream("orders", ORDERS)), name)
 
 
-# For each join, which rows of RESULT come out.
+# For each join, which rows of RESULT it emits.
 TYPES = {
     "stream `JOIN` table": (True, True, False, False),
     "stream `LEFT JOIN` table": (True, True, True, False),
@@ -56,7 +60,7 @@ def names() -> DataFrame:
 
 
 def test_the_types_of_the_document(customers: Shop) -> None:
-    """All join types, on the input of the document; the page shows what comes out."""
+    """All join types, on the input of the document; the page shows what is emitted."""
     customers.feed("orders", *ITEMS)
     customers.arrange("orders", ORDERS, [["order_id"], ["customer_id"]])
     found: dict[str, Counter[tuple[Any, ...]]] = {}
@@ -67,7 +71,7 @@ def test_the_types_of_the_document(customers: Shop) -> None:
         if left == right:
             both = sj.join(sj.table("orders"), names(), "customer_id", how).select("name", "item", "_diff")
             assert both.isStreaming
-            customers.run(both, words.replace("`", ""), lambda batch, _: adds_up(rows, batch))
+            customers.run(both, words.replace("`", ""), lambda batch, _: add_up(rows, batch))
         else:
             orders = customers.stream("orders", ORDERS)
             # By the declared key of the table.
@@ -79,19 +83,17 @@ def test_the_types_of_the_document(customers: Shop) -> None:
         run(words)
         assert found[words] == Counter(row for row, is_there in zip(RESULT, rows, strict=True) if is_there), words
 
-    customers.feed("customers", {"id": 1, "name": "", "op": "delete"}, {"id": 3, "name": "Ann", "op": "insert"})
-    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    change(customers, {"id": 1, "name": "", "op": "delete"}, {"id": 3, "name": "Ann", "op": "insert"})
     for words in found:
         before = Counter(found[words])
         run(words)
         if "stream" in words:
-            assert found[words] == before, "what changes in a table changes no row that came out"
+            assert found[words] == before, "what changes in a table changes no row that was emitted"
             continue
         _, _, orders_alone, customers_alone = TYPES[words]
-        alone = {(None, "Computer"), (None, "Mouse")} if orders_alone else set()
-        assert found[words] == Counter(
-            alone | ({("Frank", None)} if customers_alone else set()) | {("Ann", "Keyboard")}
-        )
+        alone: set[tuple[Any, ...]] = {(None, "Computer"), (None, "Mouse")} if orders_alone else set()
+        alone |= {("Frank", None)} if customers_alone else set()
+        assert found[words] == Counter(alone | {("Ann", "Keyboard")})
 
     lines = [" | ".join(["| name | item", *TYPES]), "|---" * (2 + len(TYPES))]
     for number, (name, item) in enumerate(RESULT):
@@ -109,8 +111,7 @@ def test_a_row_of_the_table_that_comes_late(customers: Shop) -> None:
 
     customers.feed("orders", ITEMS[0], ITEMS[2])
     assert joined(customers, "named", named) == [("Computer", "John"), ("Keyboard", None)]
-    customers.feed("customers", {"id": 3, "name": "Ann", "op": "insert"})
-    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    change(customers, {"id": 3, "name": "Ann", "op": "insert"})
     assert joined(customers, "named", named) == [], "nothing is emitted again"
 
 
@@ -136,24 +137,18 @@ def test_filters_of_two_tables(customers: Shop, spark: SparkSession) -> None:
     for visit, visitor in ((1, 1), (2, 2), (3, 3), (4, 3)):
         customers.feed("visits", {"visit": visit, "visitor": visitor})
     customers.arrange("visits", "visit INT, visitor INT", [["visit"], ["visitor"]])
-    types: tuple[JoinType, ...] = ("inner", "left", "right", "full")
-    found: dict[str, Counter[tuple[Any, ...]]] = {how: Counter() for how in types}
 
-    def check(how: JoinType) -> None:
-        visits, people = sj.table("visits").where("visit % 2 = 1"), sj.table("customers").where("name <> 'Frank'")
-        on = F.expr("visitor = id")
-        both = sj.join(visits, people, on, how)
-        customers.run(both, f"filtered-{how}", lambda batch, _: adds_up(found[how], batch))
-        batch = visits.join(people, on, how).collect()
-        assert found[how] == Counter(tuple(row) for row in batch), how
+    def check() -> None:
+        for how in HOW.values():
+            visits, people = sj.table("visits").where("visit % 2 = 1"), sj.table("customers").where("name <> 'Frank'")
+            on = F.expr("visitor = id")
+            batch = visits.join(people, on, how).collect()
+            assert customers.total(sj.join(visits, people, on, how), how) == Counter(map(tuple, batch)), how
 
-    for how in types:
-        check(how)
+    check()
     customers.feed("customers", {"id": 1, "name": "Frank", "op": "update"}, {"id": 2, "name": "Ann", "op": "update"})
-    customers.feed("customers", {"id": 3, "name": "Eve", "op": "insert"}, {"id": 4, "name": "Frank", "op": "insert"})
-    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
-    for how in types:
-        check(how)
+    change(customers, {"id": 3, "name": "Eve", "op": "insert"}, {"id": 4, "name": "Frank", "op": "insert"})
+    check()
 
 
 def test_declared_keys(customers: Shop, spark: SparkSession) -> None:
@@ -162,9 +157,7 @@ def test_declared_keys(customers: Shop, spark: SparkSession) -> None:
     customers.arrange("visits", "id LONG, page STRING", [["id"]])
     both = sj.join(sj.table("customers").where("name <> ''"), sj.table("visits"), how="full")
     assert both.columns == ["id", "name", "page", "_diff"]
-    found: Counter[tuple[Any, ...]] = Counter()
-    customers.run(both, "both", lambda batch, _: adds_up(found, batch))
-    assert found == Counter([(1, "John", "/"), (2, "Frank", None)])
+    assert customers.total(both, "both") == Counter([(1, "John", "/"), (2, "Frank", None)])
 
     people, plain = sj.table("customers"), spark.range(3)
     customers.arrange("orders", ORDERS, [["order_id"]])
@@ -191,22 +184,18 @@ def test_a_table_that_has_caught_up(customers: Shop) -> None:
 def test_the_progress(customers: Shop) -> None:
     customers.feed("orders", *ITEMS)
     writer = sj.join(customers.stream("orders", ORDERS), names(), how="left").writeStream.format("noop")
-    query = writer.option("checkpointLocation", customers.checkpoint("progress")).start()
+    query = writer.start(checkpointLocation=customers.checkpoint("progress"))
     query.processAllAvailable()
     (progress,) = [each for each in query.recentProgress if each["numInputRows"]]
     figures = progress["observedMetrics"]["lookUp.customers"]
-    assert {name: figures[name] for name in ("version", "lookedUpRows", "matchedRows", "paddedRows")} == {
-        "version": 0,
-        "lookedUpRows": 3,
-        "matchedRows": 2,
-        "paddedRows": 1,
-    }
+    expected = {"version": 0, "lookedUpRows": 3, "matchedRows": 2, "paddedRows": 1}
+    assert {name: figures[name] for name in expected} == expected
     documented = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert all(name in documented for name in figures.asDict())
 
 
 def test_versions(customers: Shop) -> None:
-    """A batch sees the newest version; a restarted query goes on with the new rows."""
+    """A batch sees the newest version; a restarted query continues with the new rows."""
 
     def named(orders: DataFrame) -> DataFrame:
         names = sj.table(sj.arrangement("customers"))
@@ -214,8 +203,7 @@ def test_versions(customers: Shop) -> None:
 
     customers.feed("orders", ITEMS[0])
     assert joined(customers, "named", named) == [(1, "John")]
-    customers.feed("customers", {"id": 1, "name": "Johnny", "op": "update"})
-    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    change(customers, {"id": 1, "name": "Johnny", "op": "update"})
     customers.feed("orders", ITEMS[1])
     assert joined(customers, "named", named) == [(2, "Johnny")]
     assert [reader.version for reader in sj.arrangement("customers").readers] == [0]
@@ -257,8 +245,7 @@ def test_rematch(customers: Shop, spark: SparkSession, spelling: str) -> None:
         )
 
     assert joined(customers, "named", named) == [("Computer", "John"), ("Keyboard", None), ("Mouse", "John")]
-    customers.feed("customers", {"id": 3, "name": "Ann", "op": "insert"})
-    customers.arrange("customers", CUSTOMERS, [["id"]], op="op")
+    change(customers, {"id": 3, "name": "Ann", "op": "insert"})
     customers.feed("orders", {"order_id": 4, "customer_id": 2, "item": "Pen"})
     assert joined(customers, "named", named) == [("Keyboard", "Ann"), ("Pen", "Frank")]
 
@@ -313,11 +300,8 @@ def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
     for name, value in (("asOf", "newest"), ("atLeast", "loaded")):
         reader = spark.read.format("streamjoin").option("streamjoin.table", True).option(name, value)
         rejected("STREAMJOIN_OPTION", partial(reader.load, "customers"))
-    for of_a_stream in (
-        sj.table("customers", version="previous"),
-        sj.table("customers", at_least=1),
-        sj.table("customers", rematch="1 hour"),
-    ):
+    options: tuple[dict[str, Any], ...] = ({"version": "previous"}, {"at_least": 1}, {"rematch": "1 hour"})
+    for of_a_stream in (sj.table("customers", **each) for each in options):
         for sides in ((of_a_stream, sj.table("customers")), (sj.table("customers"), of_a_stream)):
             rejected("STREAMJOIN_DELTA.TABLE_OPTIONS", partial(sj.join, *sides, "id", "left"), "Leave them out")
     both = sj.table("customers"), sj.table("customers")

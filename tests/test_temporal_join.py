@@ -1,9 +1,9 @@
 """``sj.temporal_join`` and ``sj.asof_join``; the traces test their rules, in the core and in Spark."""
 
 import json
-import os
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,39 +12,24 @@ import pytest
 from conftest import rejected
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from queries import Inputs, Values
 
 import streamjoin as sj
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-Row = dict[str, Any]
-
-
-def write(path: Path, rows: list[Row], number: int) -> None:
-    path.mkdir(parents=True, exist_ok=True)
-    file = path / f"{number}.json"
-    file.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
-    os.utime(file, (number, number))  # Spark reads the oldest first
 
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-class Streams:
-    """Two streams of JSON files, and the rows that a join of them gives."""
+class Streams(Inputs):
+    """Two streams, and the rows of a join of them."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
-        self.files = 0
-
-    def feed(self, **rows: list[Row]) -> None:
+    def add(self, **rows: list[Values]) -> None:
+        """Add a file to each stream."""
         for name, each in rows.items():
-            write(self.folder / name, each, self.files)
-        self.files += 1
-
-    def stream(self, name: str, schema: str, time: str) -> DataFrame:
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        return reader.json(str(self.folder / name)).withWatermark(time, "0 seconds")
+            self.feed(name, *each)
 
     def orders(self) -> DataFrame:
         return self.stream("orders", "currency STRING, order_time TIMESTAMP, cents INT", "order_time")
@@ -55,12 +40,8 @@ class Streams:
     def rows(self, df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
         """Return the rows of a join over everything fed so far, in their order."""
         found: list[tuple[Any, ...]] = []
-        query = (
-            df.select(*columns)
-            .writeStream.foreachBatch(lambda batch, _: found.extend(tuple(row) for row in batch.collect()))
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .start()
-        )
+        writer = df.select(*columns).writeStream.foreachBatch(lambda rows, _: found.extend(map(tuple, rows.collect())))
+        query = writer.start(checkpointLocation=self.checkpoint("joined"))
         query.processAllAvailable()
         query.stop()
         return found
@@ -71,28 +52,26 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
     return Streams(spark, tmp_path)
 
 
-def order(currency: str | None, seconds: float, cents: int = 1) -> Row:
+def order(currency: str | None, seconds: float, cents: int = 1) -> Values:
     return {"currency": currency, "order_time": at(seconds), "cents": cents}
 
 
-def rate(code: str, seconds: float, value: int, op: str = "insert") -> Row:
+def rate(code: str, seconds: float, value: int, op: str = "insert") -> Values:
     return {"code": code, "since": at(seconds), "rate": value, "op": op}
 
 
 def test_the_example_of_the_document(streams: Streams) -> None:
     """An insert at 2, a delete at 6: the row of 5 matches the version, the row of 7 matches none."""
-    streams.feed(
-        orders=[order("EUR", 7, 7), order("EUR", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 0, "delete")]
-    )
-    streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
+    streams.add(orders=[order("EUR", 7, 7), order("EUR", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 0, "delete")])
+    streams.add(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
     versions = sj.versions(streams.rates(), key="code", op="op")
     joined = sj.temporal_join(streams.orders(), versions, F.expr("currency = code"), "left")
     assert streams.rows(joined, "cents", "rate") == [(5, 2), (7, None)]
 
 
 def test_names_and_arguments(streams: Streams) -> None:
-    streams.feed(orders=[order("EUR", 7, 7)], rates=[rate("EUR", 2, 2), rate("EUR", 7, 3, "u")])
-    streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
+    streams.add(orders=[order("EUR", 7, 7)], rates=[rate("EUR", 2, 2), rate("EUR", 7, 3, "u")])
+    streams.add(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
     rates = streams.rates().withColumnRenamed("code", "currency")
     versions = sj.versions(rates, key=["currency"], time="since")
     joined = sj.temporal_join(streams.orders(), versions, "currency", as_of="order_time", history=timedelta(hours=1))
@@ -107,7 +86,7 @@ ENVELOPE = f"before {ROW}, after {ROW}, op STRING, ts_ms BIGINT"
 def test_the_envelope_of_debezium(streams: Streams) -> None:
     """As from Kafka: an update to null, a delete with nothing but the key, a tombstone, a transaction."""
 
-    def change(op: str, seconds: int, before: Row | None, after: Row | None) -> Row:
+    def change(op: str, seconds: int, before: Values | None, after: Values | None) -> Values:
         milliseconds = int(at(seconds).timestamp() * 1000)
         return {"value": json.dumps({"before": before, "after": after, "op": op, "ts_ms": milliseconds})}
 
@@ -123,39 +102,30 @@ def test_the_envelope_of_debezium(streams: Streams) -> None:
     ]
     end = change("c", 100, None, {"code": "X", "rate": 0})
     facts = [order("EUR", second, second) for second in (0, 2, 4, 6, 8, 10)]
-    streams.feed(orders=facts, log=[row | {"offset": offset} for offset, row in enumerate(log)])
-    streams.feed(orders=[order("X", 100, -1)], log=[end | {"offset": len(log)}])
-    streams.feed(orders=[order("X", 101, -1)], log=[end | {"offset": len(log) + 1}])
+    streams.add(orders=facts, log=[row | {"offset": offset} for offset, row in enumerate(log)])
+    streams.add(orders=[order("X", 100, -1)], log=[end | {"offset": len(log)}])
+    streams.add(orders=[order("X", 101, -1)], log=[end | {"offset": len(log) + 1}])
 
-    kafka = streams.spark.readStream.schema("value STRING, offset LONG").option("maxFilesPerTrigger", 1)
-    changes = kafka.json(str(streams.folder / "log")).select(F.from_json("value", ENVELOPE).alias("e"), "offset")
+    kafka = streams.stream("log", "value STRING, offset LONG")
+    changes = kafka.select(F.from_json("value", ENVELOPE).alias("e"), "offset")
     envelope = changes.select("e.*", "offset", F.timestamp_millis("e.ts_ms").alias("since"))
     envelope = envelope.withWatermark("since", "0 seconds")
     versions = sj.versions(envelope, key="code", time="since", op="op", order="offset")
     assert versions.changes.columns == ["code", "rate", "since", "offset", "op"]
     joined = sj.temporal_join(streams.orders(), versions, F.expr("currency = code"), "left")
 
-    def seen(batch: DataFrame, number: int) -> None:
-        found.extend(tuple(row) for row in batch.select("cents", "code", "rate").collect())
-
     found: list[tuple[Any, ...]] = []
-    query = joined.writeStream.foreachBatch(seen).start()
+    selected = joined.select("cents", "code", "rate")
+    query = selected.writeStream.foreachBatch(lambda batch, _: found.extend(map(tuple, batch.collect()))).start()
     query.processAllAvailable()
     ignored = [each["stateOperators"][0]["customMetrics"]["ignoredVersions"] for each in query.recentProgress]
-    query.stop()
-    assert found[:6] == [
-        (0, None, None),
-        (2, "EUR", 2),
-        (4, "EUR", None),
-        (6, "EUR", 3),
-        (8, None, None),
-        (10, None, None),
-    ]
+    matched = {2: ("EUR", 2), 4: ("EUR", None), 6: ("EUR", 3)}
+    assert found[:6] == [(cents, *matched.get(cents, (None, None))) for cents in (0, 2, 4, 6, 8, 10)]
     assert sum(ignored) == 1, "the tombstone"
 
 
 def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) -> None:
-    streams.feed(log=[])
+    streams.add(log=[])
     envelope = streams.stream("log", f"{ENVELOPE}, since TIMESTAMP", "since")
     assert sj.versions(envelope, key=["code"]).op == "op"
     assert sj.versions(envelope, key=["code"]).changes.columns == ["code", "rate", "since", "op"]
@@ -169,17 +139,14 @@ def test_an_envelope_without_an_order_or_with_its_names_twice(streams: Streams) 
     assert sj.versions(nested, key="code", order="source.lsn").order == "lsn"
     by_column = sj.versions(nested, key="code", order=F.col("source.rate"), unavailable=None)
     assert (by_column.order, by_column.unavailable) == ("_envelope_source_rate", None)
-    rejected(
-        "STREAMJOIN_COLUMN.TIME_OF_TABLE",
-        lambda: sj.versions(envelope, key="code", time="after.rate"),
-        "timestamp_millis",
-    )
+    of_the_row = partial(sj.versions, envelope, key="code", time="after.rate")
+    rejected("STREAMJOIN_COLUMN.TIME_OF_TABLE", of_the_row, "timestamp_millis")
 
 
 def test_joins_of_spark_are_ours_where_both_sides_stream(streams: Streams) -> None:
     """`df._joinAsOf` from Python; SparksAsOfJoinSuite tests its options."""
-    streams.feed(orders=[order("EUR", 7, 7), order("USD", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 3)])
-    streams.feed(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
+    streams.add(orders=[order("EUR", 7, 7), order("USD", 5, 5)], rates=[rate("EUR", 2, 2), rate("EUR", 6, 3)])
+    streams.add(orders=[order("X", 20)], rates=[rate("X", 20, 0)])
     rates = streams.rates().withColumnRenamed("code", "currency")
     joined = streams.orders()._joinAsOf(
         rates, "order_time", "since", on="currency", how="left", tolerance=F.expr("INTERVAL 5 SECONDS")
@@ -220,9 +187,9 @@ def test_the_closest_as_duckdb_finds_it(
     rates = [rate(chance.choice(["A", "B"]), each, number) for number, each in enumerate(moments[1])]
     by_time = sorted(orders, key=lambda row: row["order_time"]), sorted(rates, key=lambda row: row["since"])
     for part in range(4):
-        streams.feed(orders=by_time[0][part * 10 : part * 10 + 10], rates=by_time[1][part * 10 : part * 10 + 10])
-    streams.feed(orders=[order("end", 1000, -1)], rates=[rate("end", 1000, -1)])
-    streams.feed(orders=[order("end", 1001, -2)], rates=[rate("end", 1001, -2)])
+        streams.add(orders=by_time[0][part * 10 : part * 10 + 10], rates=by_time[1][part * 10 : part * 10 + 10])
+    streams.add(orders=[order("end", 1000, -1)], rates=[rate("end", 1000, -1)])
+    streams.add(orders=[order("end", 1001, -2)], rates=[rate("end", 1001, -2)])
 
     given = dict(options)
     if given.get("match") is F.expr:
@@ -233,13 +200,9 @@ def test_the_closest_as_duckdb_finds_it(
     with duckdb.connect() as db:
         db.execute("CREATE TABLE l (currency TEXT, order_time TIMESTAMP, cents INT)")
         db.execute("CREATE TABLE r (code TEXT, since TIMESTAMP, rate INT)")
-        for row in orders:
-            db.execute(
-                "INSERT INTO l VALUES (?, ?, ?)",
-                [row["currency"], row["order_time"].replace(tzinfo=None), row["cents"]],
-            )
-        for row in rates:
-            db.execute("INSERT INTO r VALUES (?, ?, ?)", [row["code"], row["since"].replace(tzinfo=None), row["rate"]])
+        for table, rows in (("l", orders), ("r", rates)):
+            for key, time, value, *_ in (row.values() for row in rows):
+                db.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", [key, time.replace(tzinfo=None), value])
         distance = "abs(epoch_ms(r.since) - epoch_ms(l.order_time)), r.since"
         closest = f"SELECT rate FROM r WHERE code = currency AND {candidates} ORDER BY {distance} LIMIT 1"
         answer = db.execute(f"SELECT cents, ({closest}) AS met FROM l ORDER BY order_time").fetchall()
@@ -266,8 +229,8 @@ def test_the_closest_as_duckdb_finds_it(
 )
 def test_in_sql(streams: Streams, join: str, rows: list[tuple[int, int | None]]) -> None:
     orders = [order("EUR", 5, 1), order("EUR", 7, 2), order("EUR", 12, 3)]
-    streams.feed(orders=orders, rates=[rate("EUR", 2, 2), rate("EUR", 7, 3), rate("EUR", 12, 0, "delete")])
-    streams.feed(orders=[order("X", 100)], rates=[rate("X", 100, 0)])
+    streams.add(orders=orders, rates=[rate("EUR", 2, 2), rate("EUR", 7, 3), rate("EUR", 12, 0, "delete")])
+    streams.add(orders=[order("X", 100)], rates=[rate("X", 100, 0)])
     rates = streams.rates().withColumnRenamed("op", "_change_type")
     if "ASOF" in join:
         rates = rates.drop("_change_type")
@@ -276,20 +239,18 @@ def test_in_sql(streams: Streams, join: str, rows: list[tuple[int, int | None]])
 
 
 def test_an_aggregation_follows(streams: Streams) -> None:
-    streams.feed(orders=[order("EUR", 3), order("EUR", 4), order("EUR", 13)], rates=[rate("EUR", 2, 2)])
-    streams.feed(orders=[order("EUR", 60)], rates=[rate("X", 60, 0)])
-    streams.feed(orders=[order("EUR", 90)], rates=[rate("X", 90, 0)])
+    streams.add(orders=[order("EUR", 3), order("EUR", 4), order("EUR", 13)], rates=[rate("EUR", 2, 2)])
+    streams.add(orders=[order("EUR", 60)], rates=[rate("X", 60, 0)])
+    streams.add(orders=[order("EUR", 90)], rates=[rate("X", 90, 0)])
     versions = sj.versions(streams.rates(), key="code", op="op")
     joined = sj.temporal_join(streams.orders(), versions, F.expr("currency = code"))
     counted = joined.groupBy(F.window("order_time", "10 seconds").alias("w")).agg(F.sum("rate").alias("sum"))
-    assert sorted(streams.rows(counted, "w.start", "sum"))[:2] == [
-        (at(0).replace(tzinfo=None), 4),
-        (at(10).replace(tzinfo=None), 2),
-    ]
+    sums = [(start.replace(tzinfo=UTC), total) for start, total in sorted(streams.rows(counted, "w.start", "sum"))]
+    assert sums[:2] == [(at(0), 4), (at(10), 2)]
 
 
 def test_what_is_rejected(streams: Streams, spark: SparkSession) -> None:
-    streams.feed(orders=[order("EUR", 3)], rates=[rate("EUR", 2, 2)])
+    streams.add(orders=[order("EUR", 3)], rates=[rate("EUR", 2, 2)])
     orders, rates = streams.orders(), streams.rates()
     versions = sj.versions(rates, key="code", op="op")
     wrong = "STREAMJOIN_WRONG_ARGUMENT"
@@ -305,12 +266,10 @@ def test_what_is_rejected(streams: Streams, spark: SparkSession) -> None:
     rejected(wrong, lambda: sj.asof_join(orders, rates, "code", match=7), "such as")  # type: ignore[arg-type]
 
     on = F.expr("currency = code")
-    rejected(
-        "STREAMJOIN_TEMPORAL.KEY_NOT_TIED", lambda: sj.temporal_join(orders, versions, F.expr("cents = rate")), "key"
-    )
+    untied = F.expr("cents = rate")
+    rejected("STREAMJOIN_TEMPORAL.KEY_NOT_TIED", lambda: sj.temporal_join(orders, versions, untied), "key")
     rejected("STREAMJOIN_TEMPORAL.JOIN_TYPE", lambda: sj.temporal_join(orders, versions, on, "full"), 'how="left"')
-    rejected(
-        "STREAMJOIN_TEMPORAL.NO_TOLERANCE", lambda: sj.asof_join(orders, rates, on, direction="forward"), "tolerance"
-    )
+    forward = partial(sj.asof_join, orders, rates, on, direction="forward")
+    rejected("STREAMJOIN_TEMPORAL.NO_TOLERANCE", forward, "tolerance")
     rejected("STREAMJOIN_TEMPORAL.TIMES", lambda: sj.asof_join(orders, rates, on, match="cents >= rate"), "l.t >= r.t")
     rejected("STREAMJOIN_COLUMN.UNKNOWN", lambda: sj.temporal_join(orders, versions, on, as_of="nothing"), "nothing")

@@ -8,22 +8,8 @@ import pytest
 from conftest import ROOT
 
 # What the Makefile itself uses.
-BASICS = [
-    "sh",
-    "make",
-    "awk",
-    "cat",
-    "find",
-    "grep",
-    "sed",
-    "head",
-    "dirname",
-    "readlink",
-    "git",
-    "mkdir",
-    "touch",
-    "rm",
-]
+BASICS = [*("sh", "make", "awk", "cat", "find", "grep", "sed"), *("head", "dirname", "readlink", "git", "mkdir")]
+BASICS += ["touch", "rm"]
 
 JAVA = "echo 'openjdk version \"{0}\" 2025-04-15' >&2"
 # Of Python, what the check asks: the version, and whether it is new enough and has venv.

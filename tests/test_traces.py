@@ -3,7 +3,6 @@
 In `make test-long` each step is a batch; otherwise the rows between two watermarks are one, unless a cap counts them.
 """
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
+from queries import settings, write_file
 from traces import Closest, Side, Step, Trace, cases, parse
 
 import streamjoin as sj
@@ -45,17 +45,14 @@ class TraceQuery:
             self.outputs[number] = [row[0] for row in batch.collect()]
 
         writer = self.joined().writeStream.foreachBatch(collect)
-        self.query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
-
-    def stop(self) -> None:
-        if self.query:
-            self.query.stop()
+        self.query = writer.start(checkpointLocation=str(self.folder / "checkpoint"))
 
     def run(self, steps: list[Step]) -> list[StreamingQueryProgress]:
         """Return the progress of the batches that these rows, or one other step, caused."""
         step = steps[0]
         if step.action == "restart":
-            self.stop()
+            assert self.query
+            self.query.stop()
             self.start()
             return []
         if step.action == "row":
@@ -72,9 +69,8 @@ class TraceQuery:
         assert self.query
         self.files += 1
         for side in dict(rows):
-            hidden = self.folder / f"{self.files}.json"
-            hidden.write_text("\n".join(json.dumps(row) for of, row in rows if of == side))
-            hidden.rename(self.folder / side / hidden.name)
+            file = self.folder / side / f"{self.files}.json"
+            write_file(file, [row for of, row in rows if of == side], self.files)
         self.query.processAllAvailable()
         progress = {p["batchId"]: p for p in self.query.recentProgress if p["batchId"] in self.outputs}
         seen = [progress[number] for number in sorted(progress) if number > self.last_seen]
@@ -160,12 +156,12 @@ def check(
 @pytest.mark.parametrize("trace", SOME, ids=[trace.name for trace in SOME])
 def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
     query = TraceQuery(spark, trace, tmp_path)
-    cap, age = "spark.streamjoin.maxAccumulatedRecords", "spark.streamjoin.temporal.deletedKeysMaxAge"
+    given: dict[str, str] = {}
     if trace.cap:
-        spark.conf.set(cap, trace.cap)
+        given["spark.streamjoin.maxAccumulatedRecords"] = trace.cap
     if trace.closest and trace.closest.remembers is not None:
-        spark.conf.set(age, f"{trace.closest.remembers}s")
-    try:
+        given["spark.streamjoin.temporal.deletedKeysMaxAge"] = f"{trace.closest.remembers}s"
+    with settings(spark, given):
         if trace.fails and not trace.steps:
             with pytest.raises(Exception, match=trace.fails):
                 query.start()
@@ -177,10 +173,6 @@ def test_trace(spark: SparkSession, trace: Trace, tmp_path: Path) -> None:
                     query.run(steps)
             else:
                 check(trace, steps, query.run(steps), query.outputs)
-    finally:
-        query.stop()
-        spark.conf.unset(cap)
-        spark.conf.unset(age)
 
 
 def test_there_are_cases() -> None:

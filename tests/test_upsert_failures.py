@@ -5,15 +5,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from arranged_shop import Shop, Values
+from arranged_shop import Shop
 from conftest import LONG, ROOT, TOOLS, rejected
 from processes import Job
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
+from queries import Values
 from servers.jdbc_drivers import POSTGRES, driver_jar
 from servers.postgres import Postgres
-from upserts import COLUMNS, change, forget_commit, run, tables
+from upserts import Kept, change, forget_commit, tables
 
 import streamjoin as sj
 
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "examples" / "demo"))
 from spark_submit import environment, spark_submit
 
 
-def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres) -> None:
+def test_a_batch_that_runs_again_changes_nothing(kept: Kept, database: Postgres) -> None:
     database.query(
         "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT, note TEXT);"
         "CREATE TABLE statements (what TEXT);"
@@ -30,21 +30,16 @@ def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres)
         " $$ BEGIN INSERT INTO statements VALUES (TG_OP); RETURN NULL; END $$;"
         "CREATE TRIGGER log AFTER INSERT OR DELETE ON t FOR EACH STATEMENT EXECUTE FUNCTION log()"
     )
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1), change(2, "y", 1, 1))
-
-    def again() -> StreamingQuery:
-        return run(changes, database.options("t"), "a", shop.checkpoint("t"))
-
-    again()
+    kept.feed(change(1, "x", 1, 1), change(2, "y", 1, 1))
+    kept.run()
     # The staging table of the next batch is left behind, as if the driver had died there.
     database.query(
         "UPDATE t SET note = 'mine' WHERE a = 1;"
         "CREATE FUNCTION stop() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$ BEGIN RAISE 'stop'; END $$;"
         "CREATE EVENT TRIGGER stop ON sql_drop WHEN TAG IN ('DROP TABLE') EXECUTE FUNCTION stop()"
     )
-    shop.feed("changes", change(1, "x", 1, -1), change(1, "x", 2, 1), change(2, "y", 1, -1))
-    again()
+    kept.feed(change(1, "x", 1, -1), change(1, "x", 2, 1), change(2, "y", 1, -1))
+    kept.run()
     database.query("DROP EVENT TRIGGER stop")
     own = {"t", "statements", "streamjoin_batches"}
     # What start() tried is left behind, too.
@@ -57,52 +52,46 @@ def test_a_batch_that_runs_again_changes_nothing(shop: Shop, database: Postgres)
     assert database.query("SELECT * FROM t") == [["1", "x", "2", "mine"]]
     said = database.query("SELECT * FROM statements")
     assert said == [["DELETE"], ["INSERT"]] * 2
-    assert forget_commit(shop.checkpoint("t")) == 1
-    assert again().recentProgress[0]["sink"]["metrics"] == {"replayed": "1"}
+    assert forget_commit(kept.checkpoint) == 1
+    assert kept.run().recentProgress[0]["sink"]["metrics"] == {"replayed": "1"}
     assert database.query("SELECT * FROM statements") == said
     assert tables(database) == own
-    shop.feed("changes", change(3, "z", 3, 1))
-    again()
+    kept.feed(change(3, "z", 3, 1))
+    kept.run()
     assert database.query("SELECT a FROM t ORDER BY a") == [["1"], ["3"]]
     ((query, batch),) = database.query("SELECT query, batch FROM streamjoin_batches")
     assert (batch, len(query)) == ("2", 36)
 
 
-def test_the_target_and_the_checkpoint_have_to_belong_together(shop: Shop, database: Postgres) -> None:
+def test_the_target_and_the_checkpoint_have_to_belong_together(shop: Shop, kept: Kept, database: Postgres) -> None:
     database.query("CREATE TABLE t (a INT, b TEXT, v INT)")
-    changes = shop.stream("changes", COLUMNS)
-
-    def again(checkpoint: str = shop.checkpoint("t")) -> None:
-        run(changes, database.options("t"), "a", checkpoint)
-
     for number in range(3):
-        shop.feed("changes", change(number, "x", 1, 1))
-    again()
+        kept.feed(change(number, "x", 1, 1))
+    kept.run()
     everything = database.query("SELECT * FROM t ORDER BY a")
     # The database was put back: it lacks a batch.
     database.query("UPDATE streamjoin_batches SET batch = 1")
-    shop.feed("changes", change(3, "x", 1, 1))
-    rejected("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", again, "it lacks changes")
+    kept.feed(change(3, "x", 1, 1))
+    rejected("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", kept.run, "it lacks changes")
     # The checkpoint was put back: another batch has the number.
     database.query("UPDATE streamjoin_batches SET batch = 3, planned_ms = 1")
-    rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", again, "was restored to an earlier state")
+    rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", kept.run, "was restored to an earlier state")
     database.query("UPDATE streamjoin_batches SET batch = 9")
-    rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", again, "the target has batch 9")
+    rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", kept.run, "the target has batch 9")
     assert database.query("SELECT * FROM t ORDER BY a") == everything
     # A new checkpoint is another query, and begins with all of its input.
-    again(shop.checkpoint("new"))
+    kept.run(checkpoint=shop.checkpoint("new"))
     assert database.query("SELECT count(*) FROM t") == [["4"]]
     assert database.query("SELECT count(*) FROM streamjoin_batches") == [["2"]]
 
 
-def test_a_table_that_was_created_again_without_its_rows(shop: Shop, database: Postgres) -> None:
+def test_a_table_that_was_created_again_without_its_rows(kept: Kept, database: Postgres) -> None:
     create = "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT)"
     database.query(create)
-    changes = shop.stream("changes", COLUMNS)
 
     def batch(*rows: Values) -> list[list[str]]:
-        shop.feed("changes", *rows)
-        run(changes, database.options("t"), "a", shop.checkpoint("t"))
+        kept.feed(*rows)
+        kept.run()
         return database.query("SELECT a FROM t ORDER BY a")
 
     batch(change(1, "x", 1, 1), change(2, "x", 2, 1))
@@ -119,16 +108,13 @@ def test_a_table_that_was_created_again_without_its_rows(shop: Shop, database: P
     # A batch that changes nothing says nothing else.
     batch(change(5, "x", 5, 1), change(5, "x", 5, -1))
     database.query(f"DROP TABLE t; {create}")
-    rejected(
-        "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN",
-        lambda: batch(change(6, "x", 6, 1)),
-        "was created again after that batch",
-    )
+    last = change(6, "x", 6, 1)
+    rejected("STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN", lambda: batch(last), "was created again after that batch")
     assert database.query("SELECT * FROM t") == []
 
 
 def test_an_aggregation_in_update_mode(shop: Shop, database: Postgres) -> None:
-    """State goes on behind a batch that is in the target already."""
+    """State continues after a batch that is in the target already."""
     database.query("CREATE TABLE t (a INT PRIMARY KEY, total BIGINT)")
     rows = shop.stream("rows", "a INT, v INT")
     totals = rows.groupBy("a").agg(F.sum("v").alias("total")).withColumn("_diff", F.lit(1))
@@ -195,19 +181,18 @@ def test_killed_between_the_target_and_sparks_commit(postgres: Postgres, tmp_pat
     assert left == {"t", "applied", "streamjoin_batches"}
 
 
-def test_the_query_fails_with_what_the_database_says(shop: Shop, database: Postgres) -> None:
+def test_the_query_fails_with_what_the_database_says(kept: Kept, database: Postgres) -> None:
     database.query("CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT CHECK (v < 5))")
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1))
-    shop.feed("changes", change(1, "x", 1, -1), change(1, "x", 9, 1), change(2, "x", 2, 1))
+    kept.feed(change(1, "x", 1, 1))
+    kept.feed(change(1, "x", 1, -1), change(1, "x", 9, 1), change(2, "x", 2, 1))
     with pytest.raises(StreamingQueryException, match="t_v_check") as caught:
-        run(changes, database.options("t"), "a", shop.checkpoint("t"))
+        kept.run()
     assert database.password not in str(caught.value)
     assert database.query("SELECT * FROM t") == [["1", "x", "1"]]
     assert database.query("SELECT batch FROM streamjoin_batches") == [["0"]]
     assert tables(database) == {"t", "streamjoin_batches"}
     database.query("ALTER TABLE t DROP CONSTRAINT t_v_check")
-    run(changes, database.options("t"), "a", shop.checkpoint("t"))
+    kept.run()
     assert database.query("SELECT * FROM t ORDER BY a") == [["1", "x", "9"], ["2", "x", "2"]]
 
 
@@ -220,7 +205,7 @@ def hook(tag: str, body: str) -> str:
     )
 
 
-def test_rows_of_an_attempt_that_does_not_count(shop: Shop, database: Postgres) -> None:
+def test_rows_of_an_attempt_that_does_not_count(kept: Kept, database: Postgres) -> None:
     """A task that failed after it wrote, or ran twice, leaves rows in the staging table."""
     database.query("CREATE TABLE t (a INT PRIMARY KEY, b TEXT, v INT); CREATE TABLE left_over (a INT)")
     stray = (
@@ -231,36 +216,30 @@ def test_rows_of_an_attempt_that_does_not_count(shop: Shop, database: Postgres) 
         " INSERT INTO left_over VALUES (1); END IF;"
     )
     database.query(hook("CREATE TABLE AS", stray))
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1))
-    shop.feed("changes", change(2, "y", 1, 1))
-    run(changes, database.options("t"), "a", shop.checkpoint("t"))
+    kept.feed(change(1, "x", 1, 1))
+    kept.feed(change(2, "y", 1, 1))
+    kept.run()
     assert database.query("SELECT count(*) FROM left_over") == [["2"]], "there were such rows in each batch"
     assert database.query("SELECT * FROM t ORDER BY a") == [["1", "x", "1"], ["2", "y", "1"]]
 
 
-def test_another_driver_at_the_same_batch(shop: Shop, database: Postgres) -> None:
+def test_another_driver_at_the_same_batch(kept: Kept, database: Postgres) -> None:
     database.query(
         "CREATE TABLE t (a INT, b TEXT, v INT);"
         "CREATE FUNCTION nothing() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$"
     )
-    changes = shop.stream("changes", COLUMNS)
-    shop.feed("changes", change(1, "x", 1, 1))
-    run(changes, database.options("t"), "a", shop.checkpoint("t"))
-    shop.feed("changes", change(2, "y", 1, 1))
-
-    def again() -> None:
-        run(changes, database.options("t"), "a", shop.checkpoint("t"))
-
+    kept.feed(change(1, "x", 1, 1))
+    kept.run()
+    kept.feed(change(2, "y", 1, 1))
     # It has recorded the batch since this one looked: the update finds no row.
     database.query("CREATE TRIGGER nothing BEFORE UPDATE ON streamjoin_batches FOR EACH ROW EXECUTE FUNCTION nothing()")
-    rejected("STREAMJOIN_UPSERT_BATCH.ANOTHER_RUN", again, "another run of the query")
+    rejected("STREAMJOIN_UPSERT_BATCH.ANOTHER_RUN", kept.run, "another run of the query")
     database.query("DROP TRIGGER nothing ON streamjoin_batches")
     # It has made its own staging table of the same name.
     lost = "CREATE TRIGGER nothing BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION nothing()"
     database.query(hook("CREATE TABLE AS", f"EXECUTE format('{lost}', made.object_identity);"))
-    rejected("STREAMJOIN_UPSERT_BATCH.STAGING", again, "has 0 of the 1 rows")
+    rejected("STREAMJOIN_UPSERT_BATCH.STAGING", kept.run, "has 0 of the 1 rows")
     assert database.query("SELECT a FROM t") == [["1"]]
     database.query("DROP EVENT TRIGGER hook")
-    again()
+    kept.run()
     assert database.query("SELECT a FROM t ORDER BY a") == [["1"], ["2"]]

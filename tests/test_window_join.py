@@ -10,14 +10,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from conftest import rejected, seeds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from queries import finish
 from side import START, TYPES
-from test_oracle import Trace, random_trace
+from test_oracle import Trace, in_duckdb, random_trace
 
 import streamjoin as sj
 
@@ -41,19 +40,14 @@ def test_same_rows_as_duckdb_in_order(spark: SparkSession, tmp_path: Path, seed:
         window = {direction: timedelta(seconds=WINDOW)}
         joined = sj.window_join(left, right, F.expr("lk = rk"), how, **window)
         columns = [column for column in ("rowtime", "li", "ri") if column in joined.columns]
-        writer = joined.select(*columns).writeStream.foreachBatch(_into(seen[how]))
-        writer = writer.option("checkpointLocation", str(tmp_path / how)).trigger(availableNow=True)
-        queries[how] = writer.start()
-    try:
-        for how, query in queries.items():
-            query.awaitTermination()
-            rows = [row for row in seen[how] if row[0] is None or row[0] < END]
-            times = [row[0] for row in rows if row[0] is not None]
-            assert times == sorted(times), f"{how}, {direction}"
-            assert Counter(rows) == _expected(trace, how, direction), f"{how}, {direction}"
-    finally:
-        for query in queries.values():
-            query.stop()
+        writer = joined.select(*columns).writeStream.foreachBatch(_into(seen[how])).trigger(availableNow=True)
+        queries[how] = writer.start(checkpointLocation=str(tmp_path / how))
+    for how, query in queries.items():
+        query.awaitTermination()
+        rows = [row for row in seen[how] if row[0] is None or row[0] < END]
+        times = [row[0] for row in rows if row[0] is not None]
+        assert times == sorted(times), f"{how}, {direction}"
+        assert Counter(rows) == _expected(trace, how, direction), f"{how}, {direction}"
 
 
 def _into(rows: list[Row]) -> Callable[[DataFrame, int], None]:
@@ -70,23 +64,16 @@ def _utc(value: Any) -> Any:
 
 
 def _expected(trace: Trace, how: str, direction: str) -> Counter[Row]:
-    with duckdb.connect() as db:
-        db.execute("SET TimeZone = 'UTC'")
-        for side in (trace.left, trace.right):
-            rows = [row for file in side.files[:-1] for row in file if row[3] not in side.late]
-            db.register(side.name, side.table(rows))
-        window = f"INTERVAL '{WINDOW}' SECOND"
-        paired, left_alone, right_alone = (
-            ("lt", "lt", "rt") if direction == "following" else ("rt", f"lt + {window}", "rt")
-        )
-        if how in ("left_semi", "left_anti"):
-            columns = f"{left_alone}, li"
-        else:
-            columns = f"CASE WHEN ri IS NULL THEN {left_alone} WHEN li IS NULL THEN {right_alone} ELSE {paired} END"
-            columns += ", li, ri"
-        condition = f"lk = rk AND rt BETWEEN lt AND lt + {window}"
-        found = db.execute(f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {condition}").fetchall()
-        return Counter(tuple(_utc(value) for value in row) for row in found)
+    window = f"INTERVAL '{WINDOW}' SECOND"
+    paired, left_alone, right_alone = ("lt", "lt", "rt") if direction == "following" else ("rt", f"lt + {window}", "rt")
+    if how in ("left_semi", "left_anti"):
+        columns = f"{left_alone}, li"
+    else:
+        columns = f"CASE WHEN ri IS NULL THEN {left_alone} WHEN li IS NULL THEN {right_alone} ELSE {paired} END"
+        columns += ", li, ri"
+    condition = f"lk = rk AND rt BETWEEN lt AND lt + {window}"
+    found = in_duckdb(trace, f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {condition}")
+    return Counter(tuple(_utc(value) for value in row) for row in found)
 
 
 def test_an_aggregation_follows(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from arranged_shop import Values
+from arranged_shop import Shop
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
-from queries import finish
+from queries import Values, finish
 from servers.postgres import Postgres
 
 import streamjoin as sj
@@ -17,6 +17,23 @@ COLUMNS = "a INT, b STRING, v INT, _diff INT"
 def run(df: DataFrame, target: Any, keys: Any, checkpoint: str, **options: Any) -> StreamingQuery:
     """Run a query to the end of its input."""
     return finish(sj.upsert(df, target, keys, **options), checkpoint)
+
+
+class Kept:
+    """A stream of changes, and a query that keeps a table current by them."""
+
+    def __init__(self, shop: Shop, target: dict[str, str], name: str = "changes", columns: str = COLUMNS) -> None:
+        self.shop, self.target, self.name = shop, target, name
+        self.changes = shop.stream(name, columns)
+        self.checkpoint = shop.checkpoint(name)
+
+    def feed(self, *changes: Values) -> None:
+        """Add a batch of changes."""
+        self.shop.feed(self.name, *changes)
+
+    def run(self, keys: Any = "a", checkpoint: str | None = None, **options: str) -> StreamingQuery:
+        """Run the query to the end of its input."""
+        return run(self.changes, self.target | options, keys, checkpoint or self.checkpoint)
 
 
 def forget_commit(checkpoint: str) -> int:
