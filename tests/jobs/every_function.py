@@ -1,4 +1,4 @@
-"""Calls every function of the package, in one kind of session, and prints what came out.
+"""Calls every function of the package, in one kind of session, and prints the results.
 
 ``python every_function.py <kind> <folder>``: the kind is ``classic``, ``local`` (a Spark Connect server in this
 process) or the address of a server, ``sc://...``. The output says nothing of the kind, so that all can be compared.
@@ -36,34 +36,6 @@ spark.conf.set("spark.sql.session.timeZone", "UTC")
 spark.conf.set("spark.streamjoin.lateRows", "keep")
 spark.conf.set("spark.streamjoin.arrangements", str(FOLDER / "arrangements"))
 
-INPUTS: dict[str, list[str]] = {
-    "orders": [
-        '{"id": 1, "item": "a", "t": "2026-01-01T10:00:00Z"}\n{"id": 2, "item": "b", "t": "2026-01-01T10:01:00Z"}',
-        '{"id": 3, "item": "a", "t": "2026-01-01T10:30:00Z"}',
-        '{"id": 4, "item": "b", "t": "2026-01-01T10:00:30Z"}\n{"id": 5, "item": "c", "t": "2026-01-01T11:00:00Z"}',
-    ],
-    "deliveries": [
-        '{"id": 1, "van": 7, "u": "2026-01-01T10:02:00Z"}\n{"id": 2, "van": 8, "u": "2026-01-01T10:03:00Z"}',
-        '{"id": 3, "van": 7, "u": "2026-01-01T10:31:00Z"}',
-        '{"id": 9, "van": 9, "u": "2026-01-01T11:00:00Z"}',
-    ],
-    "prices": [
-        '{"item": "a", "price": 10, "since": "2026-01-01T09:00:00Z", "op": "insert"}',
-        '{"item": "a", "price": 11, "since": "2026-01-01T10:20:00Z", "op": "update"}\n'
-        '{"item": "b", "price": 20, "since": "2026-01-01T10:00:30Z", "op": "insert"}',
-        '{"item": "a", "price": 12, "since": "2026-01-01T11:00:00Z", "op": "update"}',
-    ],
-    "envelopes": [
-        '{"before": null, "after": {"item": "a", "price": 10}, "op": "c", "since": "2026-01-01T09:00:00Z"}',
-        '{"before": {"item": "a", "price": 10}, "after": {"item": "a", "price": 11}, "op": "u", '
-        '"since": "2026-01-01T10:20:00Z"}',
-        '{"before": null, "after": {"item": "z", "price": 0}, "op": "c", "since": "2026-01-01T11:00:00Z"}',
-    ],
-    "sensors": [
-        '{"v": 1, "t": "2026-01-01T10:00:10Z", "b": false}\n{"v": 2, "t": "2026-01-01T10:00:05Z", "b": false}',
-        '{"v": 0, "t": "2026-01-01T10:10:00Z", "b": true}',
-    ],
-}
 SCHEMAS = {
     "orders": "id INT, item STRING, t TIMESTAMP",
     "deliveries": "id INT, van INT, u TIMESTAMP",
@@ -72,12 +44,13 @@ SCHEMAS = {
     "since TIMESTAMP",
     "sensors": "v INT, t TIMESTAMP, b BOOLEAN",
 }
-for name, files in INPUTS.items():
-    (FOLDER / name).mkdir(parents=True)
-    for number, text in enumerate(files):
-        file = FOLDER / name / f"{number}.json"
-        file.write_text(text + "\n")
-        os.utime(file, (number, number))  # Spark reads the oldest first
+for line in Path(__file__).with_name("every_function_input.txt").read_text(encoding="utf-8").splitlines():
+    place, text = line.split(" ", 1)
+    file = FOLDER / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as rows_of_file:
+        rows_of_file.write(f"{text}\n")
+    os.utime(file, (int(file.stem),) * 2)  # Spark reads the oldest first
 
 
 def stream(name: str, watermark: str | None = None) -> DataFrame:
@@ -94,13 +67,13 @@ names: list[str] = []
 def start(df: DataFrame) -> Any:
     names.append(f"out_{len(names)}")
     writer = df.writeStream.format("memory").queryName(names[-1]).trigger(availableNow=True)
-    query = writer.option("checkpointLocation", str(FOLDER / "checkpoints" / names[-1])).start()
+    query = writer.start(checkpointLocation=str(FOLDER / "checkpoints" / names[-1]))
     query.awaitTermination()
     return query
 
 
 def show(what: str, df: DataFrame, *columns: Any) -> None:
-    """Run a query to its end, and print what came out."""
+    """Run a query to its end, and print its rows."""
     start(df.select(*columns) if columns else df)
     found = spark.table(names[-1])
     rows = found.select([F.col(f"`{each}`").cast("string") for each in found.columns]).collect()
