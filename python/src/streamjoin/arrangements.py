@@ -150,7 +150,7 @@ class Arrangement:
         return f"Arrangement {self.name} at {self.path}, keys {keys}"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: what it is now, and who reads it."""
+        """Return what a notebook shows: the current state, and the readers."""
         now = self._now()
         shown = {
             "path": self.path,
@@ -190,7 +190,7 @@ def arrange(
     Args:
         df: A streaming DataFrame. With ``op`` it is a changelog: its rows insert, update and delete rows by the first
             of the keys. Debezium's ``before`` and ``after`` are unpacked. With ``diff``, its rows add and remove
-            numbers of copies. Without either, rows are only added. Its columns are given by name or as Columns.
+            numbers of copies. Without either, rows are only added. Its columns are given as names or Columns.
         name: A name in the folder ``spark.streamjoin.arrangements``, a path, or the :class:`Arrangement` that the query
             continues to maintain.
         keys: The columns of each index, a list for each: ``[["order_id"], ["customer_id", "day"]]``. For a changelog,
@@ -353,7 +353,7 @@ def table(
 
 
 def _path_of(found: str | Arrangement, call: str) -> str:
-    """Return the name or the path of an arrangement that is given by either, or as itself."""
+    """Return the name or the path of an arrangement, given as either of them or as an object."""
     if isinstance(found, Arrangement):
         return found.path
     if isinstance(found, str) and found.strip():
@@ -362,7 +362,7 @@ def _path_of(found: str | Arrangement, call: str) -> str:
 
 
 def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkSession:
-    """Return the session that is given, or else that of the first arrangement, or else the active one."""
+    """Return the given session, or that of the first arrangement, or the active one."""
     own = (each._spark for each in found if isinstance(each, Arrangement))
     return spark or next(own, None) or SparkSession.active()
 

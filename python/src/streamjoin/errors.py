@@ -1,4 +1,4 @@
-"""The error that the Python side raises; the JVM side raises Spark's own ``AnalysisException``.
+"""The error that Python code raises; the JVM raises Spark's own ``AnalysisException``.
 
 Both take their messages from ``error-conditions.json`` in this package.
 """
@@ -98,7 +98,7 @@ class StreamJoinError(PySparkException):
         return self._sql_state
 
     def getMessageParameters(self) -> dict[str, str]:  # noqa: N802
-        """Return the parameters of the message, by name."""
+        """Return the parameters of the message as a dict."""
         return self._parameters
 
     def getMessage(self) -> str:  # noqa: N802

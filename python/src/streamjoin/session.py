@@ -37,7 +37,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """
     require_type(SparkSession.Builder, builder, "sj.configure", "SparkSession.builder, from which it makes the session")
     _reject_remote(builder)
-    # What is imported here is not there in a pure Spark Connect client.
+    # A pure Spark Connect client does not have what is imported here.
     from streamjoin._spark.configure import with_extension
 
     return with_extension(builder)

@@ -17,7 +17,7 @@ def impose_order(df: DataFrame, time: ColumnOrName, lag: Duration, *, sort: bool
 
     Args:
         df: A streaming DataFrame without a watermark.
-        time: Its event-time column, a ``TIMESTAMP``, by name or as a Column.
+        time: Its event-time column, a ``TIMESTAMP``, as a name or a Column.
         lag: How far a row may lag behind a row with a newer time: text such as ``"10 seconds"`` or a ``timedelta``,
             zero or longer. It is rounded up to whole milliseconds.
         sort: Emit the rows in ascending order of ``time``, across all tasks and batches. Each row is kept until the
@@ -63,7 +63,7 @@ def with_bounds(
     well.
 
     Args:
-        df: A streaming DataFrame of data and bounds. Its columns are given by name or as Columns.
+        df: A streaming DataFrame of data and bounds. Its columns are given as names or Columns.
         time: The event-time column, a ``TIMESTAMP``, in data and bounds alike. A null has no effect.
         is_bound: A boolean column: true for a bound, false or null for a row of data.
         lag: If given, ``time`` gets a watermark that lags this far behind its newest time, as with

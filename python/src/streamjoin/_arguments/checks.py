@@ -1,4 +1,4 @@
-"""Checks of arguments: their errors say what a function takes, and what it was given."""
+"""Checks of arguments. The errors say what a function takes, and what it was given."""
 
 import re
 
@@ -9,7 +9,7 @@ from streamjoin.errors import StreamJoinError
 
 
 def require_type(kind: type, found: object, call: str, wanted: str) -> None:
-    """Reject an object of another kind than a function takes; what belongs to Spark Connect is not looked into.
+    """Reject an object of the wrong type; objects of Spark Connect are not checked.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
@@ -19,7 +19,7 @@ def require_type(kind: type, found: object, call: str, wanted: str) -> None:
 
 
 def require_dataframes(call: str, wanted: str, *found: object) -> None:
-    """Reject what is not a DataFrame of Spark, those of pandas with how to make one of Spark's of them.
+    """Reject anything but a DataFrame of Spark; for one of pandas, the error says how to convert it.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
@@ -45,7 +45,7 @@ def wrong_argument(call: str, wanted: str, found: object) -> StreamJoinError:
 
 
 def batch_limits(call: str, **given: int | None) -> dict[str, str]:
-    """Return what is given of the limits of a batch, as options of a reader; each is a positive number.
+    """Return the given limits of a batch, each a positive number, as options of a reader.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
@@ -58,10 +58,10 @@ def batch_limits(call: str, **given: int | None) -> dict[str, str]:
 
 
 def unavailable_arguments(unavailable: object, call: str) -> dict[str, object]:
-    """Return the arguments of a call that say what stands for a value that was not sent.
+    """Return the arguments of a call that say what marks a value that was not sent.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT`` for what is neither a text nor None.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT`` if it is neither a text nor None.
     """
     if unavailable is not None and not isinstance(unavailable, str):
         raise wrong_argument(call, "a text as unavailable, or None", unavailable)

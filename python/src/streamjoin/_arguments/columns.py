@@ -19,7 +19,7 @@ Key: TypeAlias = ColumnOrName | Sequence[ColumnOrName]
 
 
 def quote_identifier(name: str) -> str:
-    """Return a name as SQL has it, whatever is in it."""
+    """Return a name quoted for SQL, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -34,12 +34,12 @@ def is_same_name(one: str, other: str) -> bool:
 
 
 def actual_name(df: DataFrame, name: str) -> str:
-    """Return the name of a column as the DataFrame has it."""
+    """Return the name of a column as the DataFrame spells it."""
     return next(column for column in df.columns if is_same_name(name, column))
 
 
 def has_unique_column(df: DataFrame, name: str) -> bool:
-    """Tell whether a DataFrame has exactly one column of a name."""
+    """Tell whether a DataFrame has exactly one column with a name."""
     return sum(is_same_name(name, column) for column in df.columns) == 1
 
 
@@ -49,14 +49,14 @@ def is_event_time(field: StructField) -> bool:
 
 
 def envelope_rows(df: DataFrame) -> DataFrame | None:
-    """Return the rows of the table in Debezium's envelope, None of what is no envelope."""
+    """Return the rows of the table in Debezium's envelope, or None if it is not an envelope."""
     types = {field.name: field.dataType for field in df.schema.fields}
     structs = all(isinstance(types.get(name), StructType) for name in ("before", "after"))
     return df.select("after.*") if structs else None
 
 
 def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
-    """Return the name of a column of a DataFrame, or of the table in Debezium's envelope; a name as it is.
+    """Return the name of a column of a DataFrame, or of the table in Debezium's envelope. A name is returned unchanged.
 
     Args:
         column: A name or a Column.
@@ -65,8 +65,8 @@ def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
         argument: The argument that names it, for the error.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` for a Column that is none of the
-            DataFrame's.
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_COLUMN`` for a Column that the DataFrame
+            does not have.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` for a Column that is computed.
 
     Example:
@@ -81,7 +81,7 @@ def column_name(column: object, df: DataFrame, call: str, argument: str) -> str:
 
 
 def column_path(column: object, df: DataFrame, call: str, argument: str) -> str:
-    """Return the same for Spark to parse, where a dot leads to a field."""
+    """Return the name of a column as Spark parses it, where a dot leads to a field."""
     name = column_name(column, df, call, argument)
     return name if isinstance(column, str) or isinstance(name, _FieldPath) else quote_if_needed(name)
 
@@ -122,7 +122,7 @@ class _FieldPath(str):
 
 
 def _columns_of(key: object) -> list[ColumnOrName] | None:
-    """Return one column or a flat list of columns as a list, None of anything else."""
+    """Return one column or a flat list of columns as a list, or None for anything else."""
     given = [key] if isinstance(key, ColumnOrName) else key
     is_flat = isinstance(given, Sequence) and all(isinstance(column, ColumnOrName) for column in given)
     return list(cast(Sequence[ColumnOrName], given)) if is_flat else None

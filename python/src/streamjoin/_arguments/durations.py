@@ -101,7 +101,7 @@ def checked_microseconds(duration: Duration, argument: str, call: str, *, least:
         duration: As for :func:`to_microseconds`.
         argument: Its name, for the error.
         call: The function that has it, for the error.
-        least: How long it is at least, in microseconds.
+        least: The shortest length that is accepted, in microseconds.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_DURATION``.

@@ -48,10 +48,10 @@ def names_or_condition(left: DataFrame, right: DataFrame, on: On | None) -> tupl
 
 
 def texts_or_columns(on: object) -> tuple[list[str], list[Column]]:
-    """Return what ``on`` has of text, or else of Columns, one or a list of them.
+    """Return the texts or the Columns of ``on``, which is one of them or a list.
 
     Raises:
-        StreamJoinError: ``STREAMJOIN_JOIN_KEYS`` for what is neither, or both.
+        StreamJoinError: ``STREAMJOIN_JOIN_KEYS`` if it contains neither or both.
     """
     given = [on] if isinstance(on, str | Column) else list(on) if isinstance(on, Sequence) else []
     texts = [each for each in given if isinstance(each, str)]
@@ -90,7 +90,7 @@ def _default_names(left: DataFrame, right: DataFrame) -> list[str]:
 
 
 def table_key(df: DataFrame) -> list[str] | None:
-    """Return what the columns of a table's key are called now, if it is a table and all of them are there."""
+    """Return the current names of the columns of a table's key, if it is a table and has all of them."""
     if df.isStreaming:
         return None
     marked = [(field.metadata[_KEY_PLACE], field) for field in df.schema.fields if _KEY in field.metadata]

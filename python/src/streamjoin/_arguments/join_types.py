@@ -45,7 +45,7 @@ def parse_join_type(how: object, allowed: Sequence[str] = tuple(_SPELLINGS)) -> 
     """Return a join type as ``inner``, ``left``, ``right``, ``full``, ``left_semi`` or ``left_anti``.
 
     Args:
-        how: One of Spark's spellings, in any case; as in Spark's ``JoinType``, ``_`` does not count, nor do blanks.
+        how: One of Spark's spellings, in any case; as in Spark's ``JoinType``, ``_`` and blanks are ignored.
         allowed: The types that a function takes.
 
     Raises:

@@ -10,7 +10,7 @@ _CYCLE = 146_097 * 86_400_000
 
 
 def format_duration(millis: float) -> str:
-    """Return a duration by its two largest units; from ten seconds on by whole seconds.
+    """Return a duration in its two largest units; from ten seconds on, in whole seconds.
 
     Example:
         >>> format_duration(5_400_000), format_duration(-250), format_duration(0)
@@ -43,7 +43,7 @@ def format_time(millis: float) -> str:
 
 
 def format_bytes(many: float) -> str:
-    """Return bytes by their unit.
+    """Return a number of bytes with its unit.
 
     Example:
         >>> format_bytes(999), format_bytes(34_000)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 
 def with_html_table(frame: DataFrame) -> DataFrame:
-    """Return the DataFrame; a notebook reads its rows once and shows those columns that have a value."""
+    """Return the DataFrame; a notebook reads its rows once and shows the columns that have a value."""
 
     def as_html() -> str:
         rows = [row.asDict() for row in frame.collect()]

@@ -1,1 +1,1 @@
-"""What the wheel is: its version, what it exports, its jars, and packages that only some functions need."""
+"""What the wheel contains: its version, exports and jars, and the packages that only some functions need."""

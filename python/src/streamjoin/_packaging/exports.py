@@ -1,4 +1,4 @@
-"""What a package exports: read from its stub ``__init__.pyi``, the only list, and loaded when it is first asked for."""
+"""What a package exports: listed only in its stub ``__init__.pyi``, and loaded on first use."""
 
 import ast
 import pkgutil

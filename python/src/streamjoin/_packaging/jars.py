@@ -60,7 +60,7 @@ def all_jars() -> dict[str, Path]:
 
 
 def _installed_spark_line() -> str | None:
-    # Of a cluster's PySpark, which is on the path without being installed, only the module tells.
+    # A cluster's PySpark is on the path without being installed: only the module has the version.
     try:
         from pyspark import __version__ as version
     except ImportError:
@@ -78,7 +78,7 @@ def _any_of(lines: Iterable[str]) -> str:
 
 
 def read_jar_info(jar: Path) -> JarInfo:
-    """Return what the jar was built as and for, read from the jar without starting a JVM."""
+    """Return the versions of the jar and of its Spark, read from the jar without starting a JVM."""
     with ZipFile(jar) as archive:
         lines = archive.read("streamjoin/version.properties").decode().split()
     properties = dict(line.split("=", 1) for line in lines)

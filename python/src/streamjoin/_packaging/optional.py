@@ -1,4 +1,4 @@
-"""Packages that only some functions need: they are loaded there, and named where they are missing."""
+"""Packages that only some functions need: loaded by them, and named in the error if they are missing."""
 
 from importlib import import_module
 from typing import Any
@@ -11,7 +11,7 @@ def import_optional(module: str, install: str, call: str) -> Any:
 
     Args:
         module: Its name.
-        install: What pip installs to have it.
+        install: What pip has to install.
         call: What needs it.
 
     Raises:

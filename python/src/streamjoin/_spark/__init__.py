@@ -1,1 +1,1 @@
-"""The way to Spark: sessions that are built, checked and called."""
+"""Access to Spark: how sessions are built, checked and called."""

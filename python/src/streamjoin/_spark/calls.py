@@ -1,8 +1,8 @@
-"""The one way to the extension: functions in a query, the same in a classic session and over Spark Connect.
+"""The only access to the extension: functions in a query, the same in a classic session and over Spark Connect.
 
 A function takes a DataFrame, text and numbers, and at most some Columns. It is sent as
 ``df.select("*", F.call_function("sj_...", json, *columns))``, and the extension replaces that whole projection before
-Spark looks for such a function. What has no DataFrame is a table function in SQL.
+Spark looks for such a function. A call without a DataFrame is a table function in SQL.
 """
 
 import json
@@ -17,7 +17,7 @@ from streamjoin.errors import StreamJoinError
 
 
 def functions_for(df: DataFrame) -> Any:
-    """Return ``pyspark.sql.functions`` of the DataFrame's kind; the public one goes by the process."""
+    """Return the ``pyspark.sql.functions`` for this DataFrame; the public module depends on the process."""
     if is_connect(df):
         from pyspark.sql.connect.functions import builtin
 
@@ -28,12 +28,12 @@ def functions_for(df: DataFrame) -> Any:
 
 
 def call_function(df: DataFrame, name: str, *columns: Column, **arguments: Any) -> DataFrame:
-    """Return what a function of the extension makes of a DataFrame; its session has passed :func:`check_session`.
+    """Return the result of a function of the extension; the session has passed :func:`check_session`.
 
     Args:
-        df: The DataFrame; of two inputs their plain join.
+        df: The DataFrame, or the plain join of two inputs.
         name: The function.
-        columns: Columns, which Spark resolves by the DataFrame.
+        columns: Columns, which Spark resolves against the DataFrame.
         arguments: Its other arguments; those that are None are left out.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether a session has the extension, of this version: a classic one, or one of Spark Connect."""
+"""Whether a classic session, or one of Spark Connect, has this version of the extension."""
 
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ _checked_servers: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()
 
 
 def check_session(spark: SparkSession) -> None:
-    """Return if the session has the extension, of this version; raises as :func:`streamjoin.check` does."""
+    """Return if the session has this version of the extension; otherwise raise as :func:`streamjoin.check` does."""
     if not is_connect(spark):
         from streamjoin._spark.driver import check_driver  # py4j is not there in a pure Spark Connect client
 

@@ -1,4 +1,4 @@
-"""The driver of a classic session: whether it has the jar, and of which version.
+"""The driver of a classic session: whether it has the jar, and which version.
 
 The jar may come by ``--jars`` or ``spark.jars``, which Spark adds to the class loader of the thread and not to
 the one that py4j's ``jvm`` looks into. So the entry class is loaded through the thread's context class loader:
@@ -47,7 +47,7 @@ def _jar_missing() -> StreamJoinError:
 
 
 def check_driver(spark: SparkSession) -> None:
-    """Return if a classic session has the extension, of this version; raises as :func:`streamjoin.check` does."""
+    """Return if a classic session has this version of the extension; else raise as :func:`streamjoin.check` does."""
     found = entry_point(spark._jvm, spark.version)
     with _explain_linkage_errors():
         check_jar(JarInfo(found.version(), found.sparkVersion()), spark.version)
@@ -61,7 +61,7 @@ def check_driver(spark: SparkSession) -> None:
 
 @contextmanager
 def _explain_linkage_errors() -> Iterator[None]:
-    """Call a method of the entry object within this; PySpark has made Spark's own errors into Python's.
+    """Translate the errors of py4j; PySpark has already converted Spark's own errors.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_VERSION`` where the jar lacks what is called.
@@ -75,7 +75,7 @@ def _explain_linkage_errors() -> Iterator[None]:
 
 
 def _is_linkage_error(error: Py4JJavaError) -> bool:
-    """Tell whether classes do not fit together, as those of two versions."""
+    """Tell whether an error says that classes of two versions do not fit together."""
     kind = error.java_exception.getClass()
     while kind is not None and kind.getName() != "java.lang.LinkageError":
         kind = kind.getSuperclass()

@@ -1,4 +1,4 @@
-"""What can be called in a query: ``functions.json``, of which the jar has a copy."""
+"""What can be called in a query: ``functions.json``. The jar contains a copy."""
 
 import json
 import re
@@ -32,7 +32,7 @@ _KINDS: dict[str, tuple[type, str]] = {
 
 @cache
 def _calls() -> dict[tuple[str, bool], _Call]:
-    """Return each call and the function that makes it, by its name and whether it is made on a DataFrame."""
+    """Return each call with its function, keyed by the name and whether it is called on a DataFrame."""
     file = Path(__file__).parent.with_name("functions.json")
     table = json.loads(file.read_text(encoding="utf-8"))
     return {
@@ -43,7 +43,7 @@ def _calls() -> dict[tuple[str, bool], _Call]:
 
 
 def checked(name: str, values: Mapping[str, object], *, on_frame: bool) -> Mapping[str, object]:
-    """Return the arguments of a call, which have the types of the table.
+    """Return the arguments of a call after checking their types against the table.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT`` for a value of another type.
@@ -70,10 +70,10 @@ def sql_call(name: str, *values: str | bool | int) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return SQL for a value; a text that would need quotes or escapes as the bytes of UTF-8, ``X'6974277320'``.
+    """Return a value in SQL. Text that would need quotes or escapes becomes its UTF-8 bytes, ``X'6974277320'``.
 
-    So it means the same whatever ``spark.sql.parser.escapedStringLiterals`` says and whichever extension's parser comes
-    first. Parameters do not: Spark writes them into the text with escapes, and other parsers drop them.
+    Its meaning then does not depend on ``spark.sql.parser.escapedStringLiterals`` or on the order of the extensions'
+    parsers. Parameters would: Spark writes them into the text with escapes, and other parsers drop them.
     """
     text = str(value)
     if not isinstance(value, str):

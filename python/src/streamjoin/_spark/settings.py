@@ -1,6 +1,6 @@
 """Settings that reach Spark from outside the program: spark-submit, ``PYSPARK_SUBMIT_ARGS``, spark-defaults.conf.
 
-A list in the builder replaces the same list given there, so that whoever adds to one has to know them all.
+A list in the builder replaces the same list from outside, so adding to one requires knowing them all.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def merge_lists(*lists: str | None) -> str:
 
 
 def is_jvm_running() -> bool:
-    """Tell whether this process is joined to a JVM: it runs under spark-submit, or had a session before."""
+    """Tell whether this process is connected to a JVM: it runs under spark-submit, or had a session before."""
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -40,7 +40,7 @@ def initial_settings() -> dict[str, str]:
 
 
 def add_jars_to_launch(jars: str) -> None:
-    """Let the JVM that PySpark will start have these jars.
+    """Pass these jars to the JVM that PySpark will start.
 
     Not through ``spark.jars`` of the builder: that would replace, in the SparkContext, the list to which Spark
     has by then added what ``spark.jars.packages`` resolved to, and the executors would miss those.

@@ -103,7 +103,7 @@ def delta_join(
 
 
 def _changes(session: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """Return the changes of an arrangement, told apart from its other streams in the query."""
+    """Return the changes of an arrangement, distinguishable from its other streams in the query."""
     reader = session.readStream.format("streamjoin").options(**options)
     return reader.option("streamjoin.source", str(uuid4())).load(path)
 
@@ -114,7 +114,7 @@ def _row_columns(table: DataFrame) -> list[str]:
 
 
 def _shared_names(texts: Sequence[str], tables: Mapping[str, DataFrame]) -> list[str]:
-    """Return the texts if they are names of columns that all inputs have, and nothing if they are conditions."""
+    """Return the texts if they are names of columns that all inputs have; return nothing if they are conditions."""
     known = [text for text in texts if any(_has_column(table, text) for table in tables.values())]
     for name in known:
         for alias, table in tables.items():
@@ -137,13 +137,13 @@ def _qualified(alias: str, table: DataFrame, name: str) -> str:
 
 
 def _equalities(name: str, tables: Mapping[str, DataFrame]) -> str:
-    """Return that a column is the same in all inputs, as SQL."""
+    """Return the SQL condition that a column is equal in all inputs."""
     columns = [_qualified(alias, table, name) for alias, table in tables.items()]
     return " AND ".join(f"{one} = {other}" for one, other in pairwise(columns))
 
 
 def _all_columns(names: Sequence[str], tables: Mapping[str, DataFrame], how: str) -> list[str]:
-    """Return all columns as SQL, those of the names first and once, as in Spark's join on names."""
+    """Return all columns in SQL, the named ones first and only once, as in Spark's join on names."""
     inputs = list(tables.items())
     kept_alias, kept = inputs[-1 if how == "right" else 0]
     first = []

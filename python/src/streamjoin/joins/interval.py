@@ -24,7 +24,7 @@ def join(
     Args:
         left: A streaming DataFrame with a watermark, or a :func:`table`. (Without ``within``, other batch DataFrames
             are joined as Spark joins them.)
-        right: Another such DataFrame, or the same.
+        right: Another such DataFrame, or ``left`` again.
         on: The name of a column that both have, a condition, or a list of either; ``F.expr("o.id = d.order_id")`` is a
             condition in SQL, ``F.lit(True)`` joins on time alone. If left out, a :func:`table` is joined by its
             declared key, the first key of its arrangement: with the columns of the same names of a stream, or of
@@ -70,7 +70,7 @@ def join(
 
 
 def _join_of_batches(left: DataFrame, right: DataFrame, on: On | None, how: str) -> DataFrame:
-    """Return the changes of a join of two tables, and any other join as it is."""
+    """Return the changes of a join of two tables, and any other join unchanged."""
     joined = join_on(left, right, on, how)
     try:
         check_session(left.sparkSession)

@@ -69,7 +69,7 @@ def versions(
     null, is ignored and counted. So is a change with a null in its primary key, which is kept with the late rows.
 
     Args:
-        changes: A streaming DataFrame with a watermark. Its columns are given by name or as Columns.
+        changes: A streaming DataFrame with a watermark. Its columns are given as names or Columns.
         key: The columns that identify a row of the table: a column, ``key="id"``, a field of one, ``key="row.id"``, or
             a list of the columns of the one key, ``key=["country", "city"]``.
         time: The ``TIMESTAMP`` column, with a watermark, from which on a version is valid. Default: the column with a
@@ -114,7 +114,7 @@ def versions(
     at = named.get("time") or quote_if_needed(
         next(field.name for field in changes.schema.fields if is_event_time(field))
     )
-    # Columns that are called otherwise than the argument says, or are computed.
+    # Columns with another name than the argument gives, or computed ones.
     roles = {role: quote_if_needed(field.name) for field in rows.schema.fields if (role := field.metadata.get(ROLE))}
     if rows.columns == changes.columns and not roles:
         return VersionedStream(changes, keys, at, named.get("op"), named.get("order"), unavailable)
@@ -149,7 +149,7 @@ def temporal_join(
             the versions' key; ``F.expr("o.item = p.item")`` is a condition in SQL. Any further condition decides
             whether the valid version matches.
         how: ``"inner"``, or ``"left"`` to keep rows for which no version was valid; in any of Spark's spellings.
-        as_of: The event-time column of ``stream``, by name or as a Column. Default: the column with a watermark. With
+        as_of: The event-time column of ``stream``, as a name or a Column. Default: the column with a watermark. With
             ``sj.NOW``, each row is joined with the version of the table that its batch sees, and waits for nothing.
         history: How far a row of ``stream`` may be behind the rows emitted so far and still match the version that was
             valid at its time: text such as ``"1 day"`` or a ``timedelta``. Default: not at all. The versions are kept

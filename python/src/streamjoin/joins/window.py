@@ -30,7 +30,7 @@ def window_join(
 
     Args:
         left: A streaming DataFrame with a watermark.
-        right: Another streaming DataFrame with a watermark, or the same.
+        right: Another streaming DataFrame with a watermark, or ``left`` again.
         on: The name of a column that both have, a condition in addition to the window, or a list of either;
             ``F.expr("o.id = d.order_id")`` is a condition in SQL, ``F.lit(True)`` joins on time alone.
         how: The join type, in any of Spark's spellings and in any case: ``"left_outer"``, ``"LEFT OUTER"``.
@@ -65,7 +65,7 @@ def window_join(
 
 
 def _one_window(following: Duration | None, preceding: Duration | None) -> tuple[str, str]:
-    """Return which window it is, and its length as the text of an interval."""
+    """Return the kind of the window, and its length as the text of an interval."""
     windows = {"following": following, "preceding": preceding}
     given = {name: length for name, length in windows.items() if length is not None}
     if len(given) != 1:

@@ -11,7 +11,7 @@ from streamjoin.monitoring._terminal_table import as_text
 
 
 def watch(arguments: argparse.Namespace) -> None:
-    """Draw the figures of a place, or print them once where nobody sits at a terminal."""
+    """Draw the figures of a location, or print them once if the output is not a terminal."""
     call = "python -m streamjoin watch"
     import_optional("rich", _screen.WATCH_EXTRA, call)
 

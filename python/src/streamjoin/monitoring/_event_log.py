@@ -1,4 +1,4 @@
-"""Lines of Spark's event log that are figures, of plain and of compressed files."""
+"""Figures in the lines of Spark's event log, in plain and in compressed files."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ def read_event_log(files: Iterable[Path], call: str) -> Iterator[str]:
     for file in files:
         with file.open("rb") as raw:
             for line in _lines(file, raw, call):
-                # The whole log is large, and most of it is of others.
+                # The whole log is large, and most of it is not ours.
                 if _EVENT not in line:
                     continue
                 with contextlib.suppress(ValueError, KeyError):
@@ -32,7 +32,7 @@ def read_event_log(files: Iterable[Path], call: str) -> Iterator[str]:
 
 
 def _lines(file: Path, raw: BinaryIO, call: str) -> Iterator[str]:
-    """Yield the lines of a file by the ending of its name; that of an application that runs has one more."""
+    """Yield the lines of a file, read as the suffix of its name says; a running application has one more suffix."""
     name = file.name.removesuffix(".inprogress").removesuffix(".compact")
     if name.endswith((".zstd", ".zst")):
         library = import_optional("zstandard", "zstandard", f"{call} of an event log that zstd has compressed")
@@ -46,9 +46,9 @@ def _lines(file: Path, raw: BinaryIO, call: str) -> Iterator[str]:
 
 
 def _lz4_blocks(raw: BinaryIO, decompress: Callable[..., bytes]) -> Iterator[bytes]:
-    """Yield the blocks of lz4-java's ``LZ4BlockOutputStream``, which Spark uses and others call by no name.
+    """Yield the blocks of lz4-java's ``LZ4BlockOutputStream``, which Spark uses; the format has no other name.
 
-    Each has a head of 21 bytes: ``LZ4Block``, a byte whose upper half is the method (1 plain, 2 compressed), both
+    Each has a header of 21 bytes: ``LZ4Block``, a byte whose upper half is the method (1 plain, 2 compressed), both
     lengths and a checksum. A file that is being written may end within one.
     """
     while len(head := raw.read(21)) == 21 and head.startswith(b"LZ4Block"):

@@ -1,6 +1,6 @@
 """Files on this machine, and on the file systems that only Spark reads.
 
-Nothing here needs PySpark but the folders of other file systems, which an active session reads.
+Only the folders of other file systems need PySpark: an active session reads them.
 """
 
 import contextlib
@@ -18,19 +18,19 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def local_path(location: str) -> Path | None:
-    """Return the path on this machine, or None for one of another file system."""
+    """Return the path on this machine, or None for a path of another file system."""
     if location.startswith("file:"):
         return Path(urlsplit(location).path)
     return None if _SCHEME.match(location) else Path(location)
 
 
 def is_url(location: str) -> bool:
-    """Tell whether a location is a page, and no path."""
+    """Tell whether a location is a web page rather than a path."""
     return urlsplit(location).scheme in ("http", "https")
 
 
 def checkpoint_query_id(location: str) -> str | None:
-    """Return the id of the query that has its checkpoint at a path; None if it is no checkpoint."""
+    """Return the id of the query whose checkpoint is at a path, or None if it is not a checkpoint."""
     if is_url(location):
         return None
     path = local_path(location)
@@ -45,7 +45,7 @@ def checkpoint_query_id(location: str) -> str | None:
 
 
 def list_with_spark(folder: str, ending: str, deep: bool) -> list[tuple[str, int]]:
-    """Return the paths and sizes of the files in a folder, and below it if asked for; none is read."""
+    """Return the paths and sizes of the files in a folder, optionally with its subfolders, without reading them."""
     from pyspark.errors import AnalysisException
 
     reader = _reader(folder).format("binaryFile").option("pathGlobFilter", f"*{ending}")
@@ -61,7 +61,7 @@ def read_with_spark(path: str) -> str:
     """Return the text of a file.
 
     Raises:
-        FileNotFoundError: If it is not there, or not there any more.
+        FileNotFoundError: If it does not exist, or no longer exists.
     """
     from pyspark.errors import AnalysisException
 
@@ -78,9 +78,9 @@ def session_setting(name: str) -> str | None:
 
 
 def flush_history() -> None:
-    """Let the driver of the active session write the history of what its queries have reported, as far as it is here.
+    """If there is an active session, let its driver write the history of what its queries have reported.
 
-    It waits for two seconds at most.
+    This waits for at most two seconds.
     """
     session = _active_session()
     if session is not None and not is_connect(session):

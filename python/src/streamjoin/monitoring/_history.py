@@ -1,7 +1,7 @@
-"""The history of queries: a folder for each, of whose files no more is read than is asked for.
+"""The history of queries: a folder for each query, from which only the requested files are read.
 
 ``FiguresHistory`` of the extension writes it: ``<folder>/<query id>/<first line>-<lines>-<time>.jsonl``, whose names
-say which lines they have. An older version named them by their first batches: ``0000001000.jsonl``.
+say which lines they contain. An older version named them by their first batches: ``0000001000.jsonl``.
 """
 
 import os
@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 
 
 class HistoryFile(NamedTuple):
-    """A file of a history: where it is, which lines it has if its name says so, else its size in bytes."""
+    """A file of a history: its path, and the lines that its name states, or else its size in bytes."""
 
     path: str
     size: int | None
@@ -34,23 +34,23 @@ class HistoryFile(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the number of the first line that it has not."""
+        """Return the number of the first line after its own."""
         return (self.first or 0) + self.lines
 
 
 def history_file(path: str, size: Callable[[], int]) -> HistoryFile:
-    """Return the file at a path; its size is asked for where its name does not say which lines it has."""
+    """Return the file at a path; its size is determined only if its name does not state its lines."""
     found = _NAME.fullmatch(path.rsplit("/", 1)[-1])
     return HistoryFile(path, None, int(found[1]), int(found[2])) if found else HistoryFile(path, size())
 
 
 def _first_batch(file: HistoryFile) -> int:
-    """Return the first batch of a file of an older version; any other file is one by itself."""
+    """Return the first batch of a file of an older version, or 0 for any other file."""
     return int(file.name.removesuffix(_ENDING)) if file.name.removesuffix(_ENDING).isdecimal() else 0
 
 
 def order_files(files: Iterable[HistoryFile]) -> list[HistoryFile]:
-    """Return the files, the oldest first, without those whose lines a larger one has."""
+    """Return the files, oldest first, without those whose lines a larger one contains."""
     old: list[HistoryFile] = []
     new: list[HistoryFile] = []
     for file in files:
@@ -73,12 +73,12 @@ def order_files(files: Iterable[HistoryFile]) -> list[HistoryFile]:
 
 
 class History:
-    """What a folder has of queries, or of one of them. Each look reads what is new; the first one what is asked for.
+    """The figures of queries in a folder. The first read returns what was requested, each later one what is new.
 
     Args:
         folder: A history, the folder of one query in it, or a file of that.
-        query: The id of a query, whose figures are returned alone: no file of another one is read.
-        everything: Whether all batches are asked for, and not the last ones only.
+        query: The id of the only query to return: no file of another query is read.
+        everything: Whether to return all batches instead of only the last ones.
     """
 
     def __init__(self, folder: str, query: str | None = None, everything: bool = False) -> None:
@@ -89,13 +89,13 @@ class History:
         self._positions: dict[str, _Position] = {}
 
     def read(self) -> Batches:
-        """Return what there is now; empty if there is no history."""
+        """Return the current figures; empty if there is no history."""
         for attempt in range(_ATTEMPTS):
             try:
                 for folder, files in self._files.of(self._query):
                     self._read_new(folder, order_files(files))
                 break
-            except FileNotFoundError:  # it became a part of a larger one in the meantime
+            except FileNotFoundError:  # merged into a larger one in the meantime
                 if attempt == _ATTEMPTS - 1:
                     raise
         found = self._gathered.batches()
@@ -118,7 +118,7 @@ class History:
 
 
 def _last_files(files: list[HistoryFile]) -> list[HistoryFile]:
-    """Return the last files that have the batches that are kept as they are."""
+    """Return the last files, which have the batches that are kept in full."""
     many, at = 0, len(files)
     while at and many < FULL_BATCHES:
         at -= 1
@@ -134,7 +134,7 @@ class _Position:
         self._old: dict[str, int | None] = {}
 
     def known_lines(self, file: HistoryFile) -> int | None:
-        """Return how many lines of a file are known; None if all are."""
+        """Return how many lines of a file have been read; None if all have."""
         if file.first is None:
             return None if self._old.get(file.path) == file.size else 0
         known = (self.end or 0) - file.first
@@ -154,7 +154,7 @@ class _LocalFolders:
         self._root = root
 
     def of(self, query: str | None) -> Iterator[tuple[str, list[HistoryFile]]]:
-        """Yield folders with their files: of a query its own, which may be the root itself, or else all."""
+        """Yield folders with their files: the folder of the query, which may be the root itself, or all folders."""
         if self._root.is_file():
             yield "", [history_file(str(self._root), lambda: self._root.stat().st_size)]
         elif query is not None and (self._root / query).is_dir():

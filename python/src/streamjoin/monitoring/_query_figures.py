@@ -1,4 +1,4 @@
-"""The figures of a query in this driver, or at a location: what ``report`` and ``watch`` are given."""
+"""The figures of a query in this driver, or at a location, for ``report`` and ``watch``."""
 
 import time
 from pathlib import Path
@@ -21,9 +21,9 @@ _WAIT_SECONDS = 2
 def figures_reader(
     query: StreamingQuery | str | Path, history: str | Path | None, call: str, everything: bool = False
 ) -> Read:
-    """Return what reads the figures of a query or at a location; arguments and errors as of :func:`report`.
+    """Return a function that reads the figures of a query or location; arguments and errors as for :func:`report`.
 
-    The first read waits for the figures of a query's last batch, which come a moment after its end.
+    The first read waits for the figures of a query's last batch, which are written a moment after its end.
     """
     folder = None if history is None else str(history)
     if isinstance(query, str | Path):
@@ -46,7 +46,7 @@ def figures_reader(
 
 
 def _driver_figures(spark: SparkSession, query: StreamingQuery, until: float) -> Batches:
-    """Return the figures that the driver has of a query; it waits for those of the last batch until some time."""
+    """Return the driver's figures of a query, after waiting for those of the last batch until a deadline."""
     key = str(query.id)
     while True:
         found = parse_lines(row.figures for row in call_table_function(spark, "sj_figures", key).collect())

@@ -1,4 +1,4 @@
-"""The report as one HTML file, which loads nothing: it is read where no network is, years later."""
+"""The report as one HTML file, which loads nothing: it can be read without a network, years later."""
 
 import html
 import json
@@ -19,7 +19,7 @@ _SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histogr
 
 
 def write_report(batches: Batches, source: object, file: Path) -> None:
-    """Write the report of batches of a query or a path, their source; those of a checkpoint come with its files.
+    """Write the report of batches; if their source is a checkpoint, the report also lists its files.
 
     Raises:
         StreamJoinError: As of :func:`render_page`.
@@ -30,7 +30,7 @@ def write_report(batches: Batches, source: object, file: Path) -> None:
 
 
 def render_page(queries: Batches, checkpoint: Path | None) -> str:
-    """Return the report of some queries' batches; a checkpoint on this machine is that of the only one.
+    """Return the report of some queries' batches; a checkpoint on this machine belongs to the only query.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
@@ -46,12 +46,12 @@ def render_page(queries: Batches, checkpoint: Path | None) -> str:
         "script": read_scripts(),
     }
     template = Path(__file__).with_name("_report.html").read_text(encoding="utf-8")
-    # In one pass: what is filled in may have the names of others in it.
+    # In one pass: a value that is filled in may contain the names of others.
     return re.sub(r"\{(" + "|".join(fill) + r")\}", lambda found: str(fill[found[1]]), template)
 
 
 def render_fragment(queries: Batches) -> str:
-    """Return the pictures of some queries as HTML with its own script, which leaves no name in the page around it.
+    """Return the pictures of some queries as HTML with a script that adds no name to the surrounding page.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
@@ -70,7 +70,7 @@ def render_fragment(queries: Batches) -> str:
 
 
 def _condense(batches: list[Figures]) -> list[Figures]:
-    """Return the last batches and points for those before: a notebook sends them to its page each few seconds."""
+    """Return the last batches, and points for those before: a notebook sends them to its page every few seconds."""
     series = Series(full=20, points=100)
     for batch in batches:
         series.add(batch)
@@ -78,7 +78,7 @@ def _condense(batches: list[Figures]) -> list[Figures]:
 
 
 def json_for_script(data: Any) -> str:
-    """Return data as JSON that may stand in a ``script`` element: none of it ends the element or begins a comment."""
+    """Return data as JSON for a ``script`` element: none of it ends the element or begins a comment."""
     return re.sub(
         "[<>&\u2028\u2029]",
         lambda found: f"\\u{ord(found[0]):04x}",
@@ -87,7 +87,7 @@ def json_for_script(data: Any) -> str:
 
 
 def read_scripts() -> str:
-    """Return the scripts that draw, from the jar.
+    """Return the scripts that draw the pictures, from the jar.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_JAR_MISSING``.
@@ -107,7 +107,7 @@ def inputs(batch: Figures) -> Iterator[tuple[Figures, Figures]]:
 
 
 def _checkpoint_files(checkpoint: Path) -> Figures:
-    """Return the files and bytes below each folder of a checkpoint; a query that runs removes some meanwhile."""
+    """Return the files and bytes below each folder of a checkpoint, from which a running query may remove files."""
     found: Figures = {}
     for file in checkpoint.rglob("*"):
         if file.is_file():
@@ -135,7 +135,7 @@ def _section(at: int, batches: list[Figures]) -> str:
 
 
 def _hints(batches: list[Figures]) -> str:
-    """Return each hint once, as it was last, with the batches that had it; hints that differ in numbers are one."""
+    """Return each hint once, in its last form, with its batches; hints that differ only in numbers count as one."""
     found: dict[tuple[int, str], tuple[str, int, int, int]] = {}
     for batch in batches:
         counts = batch.get("hintBatches", {})
@@ -156,7 +156,7 @@ def _hints(batches: list[Figures]) -> str:
 
 
 def without_key_values(batch: Figures) -> Figures:
-    """Return figures without frequent keys: the counts stay."""
+    """Return figures without frequent keys, but with their counts."""
     if not any(given.get("hotKeys") for _, given in inputs(batch)):
         return batch
     copy: Figures = json.loads(json.dumps(batch))

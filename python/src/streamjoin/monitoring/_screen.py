@@ -1,4 +1,4 @@
-"""Figures that are drawn again and again: in a terminal until a key ends it, in a notebook by a thread."""
+"""Figures that are redrawn periodically: in a terminal until a key is pressed, in a notebook by a thread."""
 
 import contextlib
 import select
@@ -18,17 +18,17 @@ WATCH_EXTRA = "streamjoin[watch]"
 
 
 def in_terminal() -> bool:
-    """Tell whether a person sits at a terminal, and not at a notebook."""
+    """Tell whether this is an interactive terminal, not a notebook."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not in_notebook()
 
 
 def terminal_width() -> int | None:
-    """Return how wide the terminal is; None where the output goes elsewhere."""
+    """Return the width of the terminal, or None if the output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def in_notebook() -> bool:
-    """Tell whether this is the kernel of a notebook."""
+    """Tell whether this process is the kernel of a notebook."""
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     return shell is not None and getattr(shell, "kernel", None) is not None
 
@@ -53,7 +53,7 @@ def draw(read: Read, interval: float, call: str) -> None:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str | None]]:
-    """Yield a function that waits for a key so many seconds, and returns it or None."""
+    """Yield a function that waits for a key for a number of seconds, and returns the key or None."""
     try:
         import termios
         import tty
@@ -86,12 +86,12 @@ def _key_of_windows(seconds: float) -> str | None:
 
 
 def as_html(queries: Batches) -> str:
-    """Return the pictures of the queries as HTML with its own script, which leaves no name in the page."""
+    """Return the pictures of the queries as HTML with a script that adds no name to the page."""
     return render_fragment(queries)
 
 
 class Refresher:
-    """A thread that shows something again until it is stopped or that fails, as when its query has ended."""
+    """A thread that refreshes a display until it is stopped, or until that fails because the query has ended."""
 
     def __init__(self, show: Callable[[], None], interval: float) -> None:
         self._stopped = threading.Event()
@@ -102,9 +102,9 @@ class Refresher:
         while not self._stopped.wait(self._interval):
             try:
                 self._show()
-            except Exception:  # the session has ended: what is shown stays as it was
+            except Exception:  # the session has ended: the display keeps its last state
                 return
 
     def stop(self) -> None:
-        """Show nothing any more."""
+        """Stop refreshing the display."""
         self._stopped.set()

@@ -1,4 +1,4 @@
-"""The batches of queries in bounded memory: the last ones as they are, those before them as points of charts."""
+"""The batches of queries in bounded memory: the last ones in full, those before them as points of charts."""
 
 import itertools
 import json
@@ -30,7 +30,7 @@ _HISTOGRAMS = {"distances": "pairs", "lateness": "rows"}
 
 
 def parse_line(line: str) -> Any:
-    """Return what is in a line of JSON; None if it is not complete, as the last one of a file that is being written."""
+    """Return the content of a line of JSON, or None if it is incomplete, as at the end of a file being written."""
     try:
         return json.loads(line)
     except ValueError:
@@ -38,14 +38,14 @@ def parse_line(line: str) -> Any:
 
 
 class QueryBatches:
-    """The batches of some queries, which come in any mixture, each query's in their order."""
+    """The batches of some queries, which arrive interleaved, in order for each query."""
 
     def __init__(self, points: int = MAX_POINTS) -> None:
         self._points = points
         self._queries: dict[str, Series] = {}
 
     def add(self, all_figures: Iterable[Any]) -> "QueryBatches":
-        """Take what are figures, and return itself."""
+        """Add all valid figures, and return this object."""
         for figures in all_figures:
             if isinstance(figures, dict) and "id" in figures and "batch" in figures:
                 query = str(figures["id"])
@@ -56,19 +56,19 @@ class QueryBatches:
         return self
 
     def batches(self) -> Batches:
-        """Return what there is of each query."""
+        """Return the batches of each query."""
         return {query: series.batches() for query, series in self._queries.items()}
 
 
 class Series:
     """The batches of one query.
 
-    A batch that runs again, perhaps after its checkpoint was put back, replaces what it repeats. Where there are more
-    batches than are kept as they are, and more than points, neighbors become one point: ``batches`` says how many it
-    stands for, ``firstBatch`` and ``firstTimestamp`` where it begins. It has the sums of what came and went and of
-    histograms, the highest of what was kept, the times of the slowest batch, every hint, with how many batches had it,
-    the first and the last one of them in ``hintBatches``, and of all else what the last batch had. What only one batch
-    can have, as its tasks, it has not.
+    A batch that runs again, perhaps after its checkpoint was restored, replaces the batch that it repeats. Batches
+    beyond those kept in full become points, and beyond the maximum of points, neighbors become one: ``batches`` says
+    how many batches it stands for, ``firstBatch`` and ``firstTimestamp`` where it begins. A point has the sums of rows
+    in and out and of histograms, the maximum of what was kept, the times of the slowest batch, and every hint; its
+    ``hintBatches`` have the number of batches with the hint, the first and the last of them. Everything else is that
+    of the last batch. A point has nothing that belongs to a single batch, such as its tasks.
     """
 
     def __init__(self, full: int = FULL_BATCHES, points: int = MAX_POINTS) -> None:
@@ -78,7 +78,7 @@ class Series:
         self._width = 1
 
     def add(self, figures: Figures) -> None:
-        """Take the figures of the next batch."""
+        """Add the figures of the next batch."""
         first = first_batch(figures)
         while self._last and first_batch(self._last[-1]) >= first:
             self._last.pop()
@@ -106,17 +106,17 @@ class Series:
             self._width *= 2
 
     def batches(self) -> list[Figures]:
-        """Return points and batches, the oldest first."""
+        """Return points and batches, oldest first."""
         return [*map(_as_figures, self._points), *self._last]
 
 
 def first_batch(figures: Figures) -> int:
-    """Return the first batch that figures are of, or those of a point."""
+    """Return the first batch of figures, or of a point."""
     return int(figures["firstBatch"] if "firstBatch" in figures else figures["batch"])
 
 
 def _point(figures: Figures) -> Figures:
-    """Return what a point has of a batch; of a histogram how many by its bucket, of hints how many by their words."""
+    """Return the point of a batch: the counts of a histogram by bucket, the counts of hints by their words."""
     point = {name: figures[name] for name in _BATCH_FIELDS if name in figures}
     point["batches"] = figures.get("batches", 1)
     point["firstBatch"] = first_batch(figures)
@@ -144,12 +144,12 @@ def _copy_hints_and_histograms(source: Figures, target: Figures, counts: dict[st
 
 
 def without_numbers(hint: str) -> str:
-    """Return what hints have in common that differ in numbers and times only."""
+    """Return the common form of hints that differ only in numbers and times."""
     return re.sub(r"[\d:.TZ-]+", "#", hint)
 
 
 def _merge(points: list[Figures], later: Figures) -> None:
-    """Make one point of the last one and a later one."""
+    """Combine a point with a later one."""
     earlier = points[-1]
     points[-1] = later
     later["batches"] += earlier["batches"]
@@ -167,7 +167,7 @@ def _trigger_ms(point: Figures) -> float:
 
 
 def _matching(earlier: list[Figures], later: list[Figures], *names: str) -> list[tuple[Figures, Figures]]:
-    """Return those that are the same one in both: all, unless the query was changed."""
+    """Return the pairs that both have: all, unless the query was changed."""
     known = {tuple(map(each.get, names)): each for each in earlier}
     return [(known[key], each) for each in later if (key := tuple(map(each.get, names))) in known]
 
@@ -215,6 +215,6 @@ def _as_figures(point: Figures) -> Figures:
 
 
 def merge_batches(*all_batches: Batches) -> Batches:
-    """Return the batches of several places together; the last place wins."""
+    """Return the batches of several locations together; the last location wins."""
     each = itertools.chain.from_iterable(figures for found in all_batches for figures in found.values())
     return QueryBatches().add(each).batches()

@@ -1,4 +1,4 @@
-"""The figures of queries' batches, from where they are: a history, an event log, the page of a driver.
+"""The figures of queries' batches from their location: a history, an event log, the page of a driver.
 
 They are JSON objects, as ``docs/figures.schema.json`` describes them.
 """
@@ -18,12 +18,12 @@ from streamjoin.monitoring._series import Batches, Figures, QueryBatches, Read, 
 
 
 def parse_lines(lines: Iterable[str]) -> Batches:
-    """Return the figures in lines of JSON; a later line of one batch wins, for the batch ran again."""
+    """Return the figures in lines of JSON; if a batch ran again, its later line wins."""
     return QueryBatches().add(parse_line(line) for line in lines).batches()
 
 
 def read_page(address: str, query: str | None, call: str) -> Batches:
-    """Return the figures that the page of a running driver has: the last batches of one query or of each.
+    """Return the figures on the page of a running driver: the last batches of one query or of all.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``.
@@ -45,7 +45,7 @@ def read_page(address: str, query: str | None, call: str) -> Batches:
 
 
 def read_location(location: str, history: str | None, call: str) -> Batches:
-    """Return all figures at a path: of an event log, a history, or the query of a checkpoint in a history.
+    """Return all figures at a path: an event log, a history, or a checkpoint whose query has a history.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``, ``STREAMJOIN_PACKAGE_MISSING``.
@@ -54,7 +54,7 @@ def read_location(location: str, history: str | None, call: str) -> Batches:
 
 
 def location_reader(location: str, history: str | None, call: str, everything: bool = False) -> Read:
-    """Return what reads a location again and again: of a history the last batches, and then what is new.
+    """Return a function that reads a location repeatedly: from a history, the last batches and then what is new.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_NO_FIGURES``; what is returned raises it too, and ``STREAMJOIN_PACKAGE_MISSING``.
@@ -85,7 +85,7 @@ def location_reader(location: str, history: str | None, call: str, everything: b
 
 
 def _event_log(location: str) -> Callable[[], Iterable[Any]] | None:
-    """Return what lists the files of the event log at a location; None if it is none."""
+    """Return a function that lists the files of the event log at a location, or None if it is not an event log."""
     path = _files.local_path(location)
     if path is None:
         return None

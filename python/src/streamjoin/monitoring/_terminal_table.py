@@ -1,4 +1,4 @@
-"""The figures of queries as a table in a terminal: a line for each input, and what stands out."""
+"""The figures of queries as a table in a terminal: a line for each input, and the hints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCHES = 40
 
 
 def renderable(queries: Batches) -> RenderableType:
-    """Return what a terminal shows of some queries after their last batches."""
+    """Return the table of some queries after their last batches."""
     from rich.console import Group
 
     parts: list[RenderableType] = []
@@ -32,7 +32,7 @@ def renderable(queries: Batches) -> RenderableType:
 
 
 def as_text(queries: Batches, width: int | None = None) -> str:
-    """Return the same as plain text, of a width or as wide as it needs to be."""
+    """Return the table as plain text, of a given width or as wide as necessary."""
     import io
 
     from rich.console import Console
@@ -65,7 +65,7 @@ def _head(batches: list[Figures]) -> Text:
 
 
 class _FittingTable:
-    """A table of an operator's inputs that leaves out columns where they do not fit, and never who waits for whom."""
+    """A table of an operator's inputs. It drops columns that do not fit, except what an input waits for."""
 
     def __init__(self, operator: Figures, batches: list[Figures]) -> None:
         self._operator, self._batches = operator, batches
@@ -122,12 +122,12 @@ def _table(operator: Figures, batches: list[Figures], columns: list[str]) -> Tab
 
 
 def _rows_per_second(operator: int, at: int, batches: list[Figures]) -> str:
-    """Return the rows a second of an input, over the last minute of batches."""
+    """Return the rows per second of an input, over the last minute of batches."""
     minute = [batch for batch in batches if batch["timestamp"] >= batches[-1]["timestamp"] - 60_000]
     took = minute[-1]["timestamp"] - minute[0]["timestamp"]
     if took <= 0:
         return ""
-    # The rows of a batch have come before it.
+    # The rows of a batch arrived before it.
     rows = sum(
         one["inputs"][at]["rowsIn"]
         for batch in minute[1:]
@@ -138,7 +138,7 @@ def _rows_per_second(operator: int, at: int, batches: list[Figures]) -> str:
 
 
 def eviction_limit(operator: Figures, given: Figures) -> int | None:
-    """Return the eviction limit of an input by its first event-time column; None where nothing can leave yet."""
+    """Return the eviction limit of an input by its first event-time column, or None if no row can leave yet."""
     first = given["columns"][0]["name"] if given["columns"] else None
     limits: list[int] = [
         watermark - each["postponeMs"]
@@ -158,7 +158,7 @@ def _columns(operator: Figures) -> Iterator[Figures]:
 
 
 def _bar(given: Figures, limit: int | None) -> str:
-    """Return where the rows in state lie between the eviction limit and the newest row, and the watermark in it."""
+    """Return a bar from the eviction limit to the newest row, with the rows in state and the watermark."""
     column = (given["columns"] or [{}])[0]
     oldest, newest, watermark = given.get("oldest"), column.get("newest"), column.get("watermark")
     if oldest is None or newest is None or not given["rowsKept"]:
@@ -176,7 +176,7 @@ def _bar(given: Figures, limit: int | None) -> str:
 
 
 def _waits_for(operator: Figures, given: Figures) -> str:
-    """Return for whose watermark the oldest row waits, and how far that has to go."""
+    """Return whose watermark the oldest row waits for, and how far it still has to move."""
     if given.get("leavesBy") is None or given.get("leavesAfter") is None:
         return ""
     found = next((column for column in _columns(operator) if column["name"] == given["leavesBy"]), {})
@@ -195,7 +195,7 @@ def _hints(batch: Figures) -> Iterator[str]:
 
 
 def _text(words: str, style: str = "") -> Text:
-    """Return text as it is: names may look like rich's markup, or have a terminal's control characters."""
+    """Return text without any markup: names may look like rich's, or contain control characters."""
     from rich.text import Text
 
     return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words), style)

@@ -1,4 +1,4 @@
-"""A query's figures as they are now, in a terminal or a notebook."""
+"""The current figures of a query, in a terminal or a notebook."""
 
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def watch(
     if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
         raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
     read = figures_reader(query, history, "sj.watch")
-    read()  # what is wrong with the arguments is said here
+    read()  # raises the errors of the arguments
     terminal = _screen.in_terminal()
     watched = Watch(read, interval or (1 if terminal else 3))
     if terminal:
