@@ -1,8 +1,9 @@
-"""Delta joins beside recomputing them, and arrangements beside a Parquet sink: ``python benchmarks/delta.py``.
+"""Delta joins compared with recomputing, and arrangements with a Parquet sink: ``python benchmarks/delta.py``.
 
 TPC-H's query 3 at three scales, with 1 % of the orders and lines changed in every batch, and with as many as that is
-at scale 0.1; the same join where rows only come, beside Spark's own stream-stream joins. Both sides run in one
-session, in turns, on the same rows; each batch's result is compared. Tables are in ``benchmarks/results/delta.md``.
+at scale 0.1; the same join of rows that are only added, compared with Spark's own stream-stream joins. Both sides run
+in one session, in turns, on the same rows; each batch's result is compared. Tables are in
+``benchmarks/results/delta.md``.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import streamjoin as sj
 
 RESULTS = Path(__file__).with_name("results") / "delta.md"
 PARTS = ("query3", "appended", "arrangements")
-# What an input has to fulfil alone, and what ties them.
+# The conditions of each input, and those between inputs.
 WHERE = {
     "customer": "c_mktsegment = 'BUILDING'",
     "orders": "o_orderdate < DATE '1995-03-15'",
@@ -36,7 +37,7 @@ SELECT = ["l_orderkey", "l_linenumber", "l_extendedprice * (1 - l_discount) AS r
 
 
 def main() -> None:
-    """Measure what the command line asks for, and write the tables."""
+    """Measure what the command line selects, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scales", nargs="+", type=float, default=[0.1, 0.05, 0.2], help="of TPC-H")
     parser.add_argument("--rounds", type=int, default=10, help="batches that are measured, behind three that warm up")
@@ -156,7 +157,7 @@ class Query3:
         )
 
     def recompute(self) -> tuple[tuple[int, int], float]:
-        """Join Parquet tables of the rows as they are; only the join is timed, and the count of its rows."""
+        """Join Parquet tables of the current rows; only the join and the count of its rows are timed."""
         for table, name in self.names.items():
             if table != "customer" or not (self.work / "parquet" / table).exists():
                 rows = self.spark.read.format("streamjoin").load(name)
@@ -184,10 +185,10 @@ class Query3:
 
 
 class Appended:
-    """The same join where rows only come: what Spark can join as streams.
+    """The same join of rows that are only added, which Spark can join as streams.
 
-    Both sides keep the same rows: those that can have a match, with the columns that the query needs. One runs behind
-    the other, as what one does between its batches would cost the other time; Spark is the second, in a warm JVM.
+    Both sides keep the same rows: those that can have a match, with the columns that the query needs. One runs after
+    the other, because work between the batches of one would slow the other; Spark is second, in a warm JVM.
     """
 
     keys: ClassVar[dict[str, list[list[str]]]] = {
@@ -208,7 +209,7 @@ class Appended:
         self.names = {table: f"{table}-appended" for table in TABLES}
 
     def batch(self, table: str, version: int) -> DataFrame:
-        """Return the rows that a version adds: first all of them, then 1 % more, with keys of their own."""
+        """Return the rows that a version adds: first all of them, then 1 % more, with new keys."""
         rows = self.tables.rows(table)
         if version == 0:
             return rows
@@ -292,7 +293,7 @@ class Appended:
         for number in range(1, rounds + WARM_UP + 1):
             for table in TABLES[1:]:
                 feeds[table].write(self.batch(table, number))
-            # A batch that finds new orders, which it looks for first, finds their lines too.
+            # A batch that finds new orders, which it reads first, finds their lines too.
             for table in reversed(TABLES[1:]):
                 feeds[table].publish()
             query.processAllAvailable()
@@ -310,7 +311,7 @@ def index_bytes(query: StreamingQuery) -> int:
 
 
 def heap(spark: SparkSession) -> float:
-    """Return what is live on the driver's heap, in MB."""
+    """Return the live memory of the driver's heap, in MB."""
     jvm = spark._jvm
     assert jvm is not None
     for _ in range(3):
@@ -338,7 +339,7 @@ def joined(query: StreamingQuery, version: int) -> list[dict[str, Any]]:
 
 
 def took(batches: list[dict[str, Any]]) -> float:
-    """Return how many milliseconds they took."""
+    """Return the milliseconds of each."""
     return float(sum(each["durationMs"]["triggerExecution"] for each in batches))
 
 

@@ -1,7 +1,7 @@
-"""What it takes to look at one query of a long history: ``python benchmarks/history.py``, with ``--smoke`` a small one.
+"""The cost of a look at one query of a long history: ``python benchmarks/history.py``, with ``--smoke`` for a small one.
 
 It makes a history (``spark.streamjoin.history``) of many queries, one of which has had many batches, as the extension
-writes it, and as an older version did. Of that one query, by its checkpoint, it measures:
+writes it, and as an older version did. For that query, given by its checkpoint, it measures:
 
 - a report, in a process of its own: how long, and the most memory;
 - the first look of ``watch``, and each look after another batch: how long, and what it reads.
@@ -88,7 +88,7 @@ def figures(query: str, batch: int) -> dict[str, Any]:
 
 
 def sizes(batches: int) -> Iterator[int]:
-    """Yield the lines of the files that the extension has for so many batches: ten of one size become one."""
+    """Yield the lines of the extension's files for a number of batches: ten files of one size become one."""
     for size in (1000, 100, 10, 1):
         yield from [size] * (batches // size)
         batches %= size
@@ -119,7 +119,7 @@ class Opened:
             self.bytes += Path(arguments[0]).stat().st_size
 
     def taken(self) -> tuple[int, int]:
-        """Return how many files and bytes since the last call."""
+        """Return the number of files and bytes since the last call."""
         found = (self.files, self.bytes)
         self.files = self.bytes = 0
         return found

@@ -1,9 +1,9 @@
-"""Requests to an object store a batch: joins and arrangements, beside Spark's own join.
+"""Requests to an object store per batch: joins and arrangements, compared with Spark's own join.
 
-``make bench-s3`` writes ``results/object-store.md``. Two streams of a hundred rows a batch, a file each; the
+``make bench-s3`` writes ``results/object-store.md``. Two streams of a hundred rows per batch, a file each; the
 checkpoints are on an S3 server on this machine, which logs each request of Hadoop's own client. Times mean nothing
-there, requests do: they are what an object store charges for. A batch with rows is followed by one without, in which
-rows leave; both are counted.
+there, but requests do: an object store charges for them. A batch with rows is followed by one without, which evicts
+rows; both are counted.
 """
 
 import argparse
@@ -44,7 +44,7 @@ _REQUEST = re.compile(r'"([A-Z]+) /streams')
 
 
 def main() -> None:
-    """Run all, one after the other, or the one that is named, in this process."""
+    """Run all queries, one after the other, or the named one in this process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", nargs=2, metavar=("QUERY", "SIDE"), help="one of them, for the process of a side")
     parser.add_argument("--work", type=Path)
@@ -81,10 +81,10 @@ def measured(query: str, side: str) -> Counter[str]:
 
 
 def run(query: str, side: str, folder: Path, log: Path, settings: dict[str, str]) -> tuple[int, int]:
-    """Run a query; return from where to where the log of the server has the requests of the batches that count."""
+    """Run a query; return the part of the server's log with the requests of the measured batches."""
     more = settings | {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
-        # As with a trigger of some seconds: a query that waits asks for a new version that seldom.
+        # As with a trigger of some seconds: a waiting query rarely asks for a new version.
         "spark.sql.streaming.pollingDelay": "3s",
         "spark.streamjoin.arrangements": "s3a://streams/arrangements",
     }
@@ -112,7 +112,7 @@ def run(query: str, side: str, folder: Path, log: Path, settings: dict[str, str]
     for number in range(1, FIRST):
         add(folder, number)
         settle(running)
-    # The requests of its idle triggers are not those of a batch.
+    # The requests of its idle triggers do not belong to a batch.
     begin = size_of(log)
     for number in range(FIRST, FIRST + COUNTED):
         add(folder, number)
@@ -125,7 +125,7 @@ def run(query: str, side: str, folder: Path, log: Path, settings: dict[str, str]
 
 
 def settle(running: list[Any]) -> None:
-    """Wait until each query has taken all that the one before it has made."""
+    """Wait until each query has read everything that the previous one has written."""
     for query in running:
         query.processAllAvailable()
 
@@ -142,13 +142,13 @@ def add(folder: Path, number: int) -> None:
 
 
 def size_of(log: Path) -> int:
-    """Return how long the log is, once the server has written what it had."""
+    """Return the length of the log, once the server has written all of it."""
     time.sleep(1)
     return log.stat().st_size
 
 
 def table(found: list[tuple[str, str, Counter[str]]]) -> str:
-    """Return the requests a batch as a page."""
+    """Return the requests per batch as a page."""
     lines = [
         "# Requests to an object store",
         "",

@@ -1,11 +1,11 @@
-"""What it costs to see a query: ``python benchmarks/observing.py``.
+"""The cost of observing a query: ``python benchmarks/observing.py``.
 
-One interval join runs as three queries in one session, which take the same batches in turns: two with nothing that
-shows or keeps figures, one with all of it (rows are observed, the web page has its tab, the history is written). The
-goal is at most 2 % of a batch. The three are compared batch by batch, and their order changes with each batch. What the
-two without anything differ by is what the machine alone does.
+One interval join runs as three queries in one session, which read the same batches in turns: two that neither show
+nor keep figures, one with all of it (rows are observed, the web page has its tab, the history is written). The
+goal is at most 2 % of a batch. The three are compared batch by batch, and their order changes with each batch. The
+difference between the two without figures is the noise of the machine.
 
-As long as no row matches, the tasks sample keys too, to say why; the last line is of such a query.
+While no row matches, the tasks also sample keys, to say why; the last line is of such a query.
 """
 
 import argparse
@@ -86,7 +86,7 @@ class Side:
         return joined.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
 
     def batch(self) -> None:
-        """Take one more batch, and note how long it took; none if the query saw one of the files before the other."""
+        """Read one more batch and note its time, unless the query saw one of the files before the other."""
         self.query.processAllAvailable()
         (progress,) = [each for each in self.query.recentProgress if each["numInputRows"] > 0][-1:]
         whole = progress["numInputRows"] == 2 * self.rows
@@ -94,7 +94,7 @@ class Side:
 
 
 def compare(spark: SparkSession, work: Path, rows: int, rounds: int, *, matching: bool = True) -> str:
-    """Return the line of the table for batches of so many rows."""
+    """Return the line of the table for batches of a number of rows."""
     seen = {"spark.streamjoin.history": str(work / "history")}
     settings = {"on": seen, "off": OFF, "again": OFF}
     sides = [Side(spark, work, name, each, rows, matching=matching) for name, each in settings.items()]

@@ -3,7 +3,7 @@
 Three queries run over files that are made here, with their histories in build/pictures: a chain of three streams, the
 last of which stalls; payments within 30 days; and a chain of twelve. A browser without a window then draws their
 reports and takes pictures of parts of them. With `--look FOLDER` it draws the whole reports, as wide as a small and as
-a large window, light and dark, to be looked at. `--drawn` leaves the runs out and takes the histories of the last ones.
+a large window, light and dark, for inspection. `--drawn` leaves out the runs and uses the histories of the last ones.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def run() -> None:
 
 
 def stream(spark: SparkSession, query: str, name: str, batches: Batches, delay: str) -> DataFrame:
-    """Return a stream that reads a file a batch."""
+    """Return a stream that reads one file per batch."""
     folder = WORK / query / name
     folder.mkdir(parents=True)
     for at, rows in enumerate(batches):
@@ -140,7 +140,7 @@ def shop(spark: SparkSession) -> DataFrame:
 
 
 def month(spark: SparkSession) -> DataFrame:
-    """Payments within 30 days, which come within minutes."""
+    """Payments within 30 days, which arrive within minutes."""
     chance, count, step = random.Random(2), 40, 60.0
     orders, payments = empty(count), empty(count)
     for key in range(count * 100):
@@ -176,7 +176,7 @@ QUERIES: dict[str, Callable[[SparkSession], DataFrame]] = {"shop": shop, "month"
 
 
 def take(name: str, width: int, theme: str, part: str | None, file: Path, most: int = 16_000) -> None:
-    """Draw a query's report, or a part of it, and write what is seen of it; at most so many pixels high."""
+    """Draw a query's report, or a part of it, and write the picture; at most ``most`` pixels high."""
     html = render_page(read_location(str(WORK / name / "history"), None, "make pictures"), None).replace(
         "<html", f'<html data-theme="{theme}"', 1
     )

@@ -1,8 +1,8 @@
 """Spark's own stream-stream join and streamjoin's, side by side: ``python benchmarks/run.py [--full]``.
 
 Each run is a process of its own, on the same files and with the same session settings. The rounds of a scenario go over
-its sides in turn, so that a slow spell of the machine meets all of them. Every result is checked: its counts against
-DuckDB's batch answer, the hash of all its columns against that of the other sides. What differs ends the benchmark.
+its sides in turn, so that a slow spell of the machine affects all of them. Every result is checked: its counts against
+DuckDB's batch answer, the hash of all its columns against that of the other sides. A difference ends the benchmark.
 Results are in ``benchmarks/results``: each run as soon as it has ended, the tables and a picture at the end.
 """
 
@@ -24,7 +24,7 @@ from harness.scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, s
 from harness.sides import BY_NAME, FLOORS, PARTITIONS, Side
 
 RESULTS = Path(__file__).with_name("results")
-# A run takes the Spark of this Python, whatever the machine has besides.
+# A run uses the Spark of this Python, whatever else the machine has.
 NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 
 
@@ -37,7 +37,7 @@ class Job(NamedTuple):
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run what the command line selects."""
     options = parse_arguments()
     scale = options.scale * (1 if options.full else SMALL_SCALE)
     name = ("full" if options.full else "small") + ("" if options.scale == 1 else f"-x{options.scale:g}")
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Spark's own stream-stream join and streamjoin's, side by side.")
     parser.add_argument("--full", action="store_true", help="all scenarios at their full size, 3 rounds: hours")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="only these, or groups such as w2 and growth")
@@ -139,7 +139,7 @@ class Benchmark:
             print(f"{title}: {'' if run.finished else 'not finished after '}{run.wall:.1f} s", flush=True)
 
     def _measure(self, job: Job) -> Record | None:
-        """Return the record of a run, or None if its budget cannot be told."""
+        """Return the record of a run, or None if its budget is unknown."""
         generate(job.scenario.streams, self.work)
         own: Record = {
             "scenario": job.scenario.name,
@@ -221,7 +221,7 @@ def continued(before: Record, after: Record) -> Record:
 
 
 def command_line() -> str:
-    """Return what was typed, without the folder, which says something about the machine only."""
+    """Return the command, without the folder, which only describes the machine."""
     arguments = sys.argv[1:]
     kept = [
         word

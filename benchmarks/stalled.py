@@ -1,9 +1,9 @@
 """Three streams, one of which stalls: the rows that the first join keeps, Spark's and streamjoin's, as a picture.
 
-``python benchmarks/stalled.py`` writes ``docs/stalled-stream.svg``. Orders and deliveries go on, ten minutes of event
-time a batch; returns come in the first batches and then no more. Spark has one watermark for the whole query, the
-slowest; it rejects a second join over two event-time columns, so that its query turns the time of the order into a
-number in between.
+``python benchmarks/stalled.py`` writes ``docs/stalled-stream.svg``. Orders and deliveries continue, with ten minutes of
+event time per batch; returns arrive in the first batches only. Spark has one watermark for the whole query, the
+slowest. It rejects a second join over two event-time columns, so its query converts the time of the order to a number
+between the joins.
 """
 
 import json

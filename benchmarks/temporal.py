@@ -1,10 +1,10 @@
 """Temporal joins: ``python benchmarks/temporal.py``, and ``--smoke`` to try it in some minutes.
 
-By event time, each order meets the price that its item had when it was ordered: streamjoin, beside what a PySpark user
-writes without it (``with_state.py``) and beside the cost of the shuffle alone. Each run is a process of its own, in
+By event time, each order is joined with the price of its item when it was ordered: by streamjoin, by what a PySpark
+user writes without it (``with_state.py``), and by the shuffle alone. Each run is a process of its own, in
 turns, checked against DuckDB's as-of join and against the other sides, as in ``run.py``. By process time, a stream
-meets a table as it is (``process_time.py``). Then the time of a batch beside what is kept (``windows.py``), which needs
-about 16 GB. Tables are in ``benchmarks/results/temporal.md``.
+is joined with the current table (``process_time.py``). Then the time of a batch by the size of what is kept
+(``windows.py``), which needs about 16 GB. Tables are in ``benchmarks/results/temporal.md``.
 """
 
 import argparse
@@ -28,7 +28,7 @@ NAME = "temporal"
 
 
 def main() -> None:
-    """Measure what the command line asks for, and write the tables."""
+    """Measure what the command line selects, and write the tables."""
     options = parse_arguments()
     work = options.work.resolve()
     options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Temporal joins, by event time and by process time.")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default: 5)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
@@ -78,7 +78,7 @@ def event_time(options: argparse.Namespace, work: Path) -> list[str]:
 
 
 def process_time(options: argparse.Namespace, work: Path) -> list[str]:
-    """Run the sides that meet a table as it is; return their table."""
+    """Run the sides that join the current table; return their table."""
     work = work / "process"
     shutil.rmtree(work, ignore_errors=True)
     spark = session(work)
@@ -90,7 +90,7 @@ def process_time(options: argparse.Namespace, work: Path) -> list[str]:
 
 
 def batches(options: argparse.Namespace, work: Path) -> list[str]:
-    """Run a batch beside what is kept; return its table."""
+    """Run batches with small and large windows; return their table."""
     work = work / "windows"
     shutil.rmtree(work, ignore_errors=True)
     spark = session(work)

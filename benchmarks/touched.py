@@ -1,14 +1,14 @@
 """A row costs what it touches: ``python benchmarks/touched.py``, and ``--smoke`` to try it in a minute.
 
-Each scenario is a query with a difficulty beside the same query without it, in one session, batch by batch in turns:
+Each scenario compares a query with a difficulty to the same query without it, in one session, batch by batch in turns:
 
-- ``ties``: an as-of join of one symbol whose times are whole seconds, beside times that are spread.
-- ``beyond``: an as-of join whose window is larger than ``spark.streamjoin.indexMemory``, beside one that has room for
-  it; facts of any key, and facts of keys without a version.
-- ``outer``: a left outer delta join of a key with many rows on each side, few of which match, beside the inner join.
-- ``behind``: a reader of the changes of an arrangement, many versions behind, beside one that is one behind.
-- ``scarce``: a delta join after its indexes had no room, and have room again, beside the same before.
-- ``partitions``: ten rows for an arrangement with many partitions, beside one with four.
+- ``ties``: an as-of join of one symbol whose times are whole seconds, or spread.
+- ``beyond``: an as-of join whose window is larger than ``spark.streamjoin.indexMemory``, or has room in it; facts of
+  any key, and facts of keys without a version.
+- ``outer``: a left outer delta join of a key with many rows on each side, few of which match, or the inner join.
+- ``behind``: a reader of the changes of an arrangement, many versions behind, or one.
+- ``scarce``: a delta join after its indexes ran out of room and have room again, or before that.
+- ``partitions``: ten rows for an arrangement with many partitions, or with four.
 
 Medians, and in brackets the least and the most. The table is in ``benchmarks/results/touched.md``.
 """
@@ -37,7 +37,7 @@ WARM_UP = 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much each scenario has."""
+    """The size of each scenario."""
 
     quotes: int = 15_000
     trades: int = 3_000
@@ -60,8 +60,8 @@ class Line:
         name: of the scenario.
         plain: milliseconds of each batch without the difficulty.
         hard: milliseconds of each batch with it.
-        times: how many times as long as without it, at most; None if there is no such goal.
-        most: how many milliseconds at most; None if there is no such goal.
+        times: the maximum ratio to the time without it; None if there is no such goal.
+        most: the maximum of milliseconds; None if there is no such goal.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Line:
 
 @contextmanager
 def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    """Change settings, for queries that are started meanwhile."""
+    """Change settings for the queries that are started within the block."""
     named = {name.replace("__", "."): value for name, value in values.items()}
     before = {name: spark.conf.get(name, None) for name in named}
     for name, value in named.items():
@@ -171,7 +171,7 @@ def beyond(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[L
 
 
 def follow(frame: Callable[[], DataFrame], checkpoint: Path) -> float:
-    """Read what there is; return how long that took."""
+    """Read all available input; return how long that took."""
     writer = frame().writeStream.format("noop").trigger(availableNow=True)
     query = writer.start(checkpointLocation=str(checkpoint))
     query.awaitTermination()
@@ -181,7 +181,7 @@ def follow(frame: Callable[[], DataFrame], checkpoint: Path) -> float:
 def outer(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[Line]:
     """One more row of a key that has many on each side."""
     feeds = {name: Feed(spark, work / name) for name in ("l", "r")}
-    # None of the rows match, and each that comes matches one.
+    # None of the rows match, and each new row matches one.
     for name, feed in feeds.items():
         feed.put(spark.range(0, sizes.hot).selectExpr("id", "1 AS k", f"2 * id + {int(name == 'r')} AS v"), "i")
         maintained(feed.stream(), f"outer-{name}", [["id"], ["k"]], work / f"checkpoint-{name}", "op").stop()
@@ -209,7 +209,7 @@ def outer(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[Li
 
 
 def behind(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[Line]:
-    """A reader that many versions have passed; most of them say nothing."""
+    """A reader that is many versions behind; most of them have no changes."""
     lines = []
     for versions, partitions in sizes.behind:
         name = f"behind-{versions}"
@@ -309,7 +309,7 @@ SCENARIOS = {scenario.__name__: scenario for scenario in (ties, beyond, outer, b
 
 
 def main() -> None:
-    """Measure what the command line asks for, and write the table."""
+    """Measure what the command line selects, and write the table."""
     parser = argparse.ArgumentParser(description="What a row costs, with and without a difficulty.")
     parser.add_argument("--rounds", type=int, default=5, help="batches of each side, behind two that warm up")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), help="what is measured")

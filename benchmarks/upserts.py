@@ -1,8 +1,8 @@
 """1,000 changes a batch into tables of several sizes, by their key: ``python benchmarks/upserts.py [sizes]``.
 
 Each database runs on this machine. Its table is filled by the database itself and has an index on the key. Then a query
-changes 1,000 rows a batch. What is printed are medians: of the transaction that applies the changes, as it says in the
-log, and in parentheses of a batch in all (``addBatch``: Spark's jobs and the staging table, too).
+changes 1,000 rows a batch. It prints medians: of the transaction that applies the changes, from the log, and in
+parentheses of the whole batch (``addBatch``: Spark's jobs and the staging table, too).
 """
 
 import json
@@ -90,7 +90,7 @@ def databases(spark: SparkSession, running: ExitStack) -> dict[str, Database]:
 
 
 def log_of_applied(spark: SparkSession) -> Any:
-    """Let what upserts log go to a text in the JVM as well; return it."""
+    """Copy the log of upserts to a text in the JVM; return the text."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     text = jvm.java.io.StringWriter()

@@ -1,4 +1,4 @@
-"""Arrangements alone: a commit beside a Parquet sink, and an index that is not in memory."""
+"""Arrangements alone: a commit compared with a Parquet sink, and an index that is not in memory."""
 
 import statistics
 from pathlib import Path
@@ -14,7 +14,7 @@ COLD_STARTS = 5
 
 
 def commit(spark: SparkSession, work: Path, rows: int, rounds: int) -> list[str]:
-    """Return the table of a maintained arrangement beside a Parquet sink; it is kept as ``commit``."""
+    """Return the table of a maintained arrangement and a Parquet sink; the arrangement is kept as ``commit``."""
 
     def of(ids: DataFrame, version: int) -> DataFrame:
         return ids.select(
@@ -57,7 +57,7 @@ def cold_start(spark: SparkSession, work: Path) -> str:
     per_million, loaded = [], 0
     for number in range(COLD_STARTS):
         registry(spark).clear()
-        # The first rows of an input meet those of the inputs before it.
+        # The first rows of an input match those of the inputs before it.
         joined = sj.delta_join(
             {"big": "commit", "few": "few"}, on="few.key = big.key", select=["big.value"], spark=spark
         )
@@ -76,7 +76,7 @@ def cold_start(spark: SparkSession, work: Path) -> str:
 
 
 def hot_key(spark: SparkSession, work: Path, rows: int, rounds: int) -> list[str]:
-    """Return the table of updates of a second key: all rows have one value, or each its own."""
+    """Return the table of updates of a second key: one value for all rows, or a value for each."""
 
     def of(ids: DataFrame, version: int, hot: bool) -> DataFrame:
         group = F.lit(1) if hot else F.col("id")

@@ -27,8 +27,8 @@ def session(work: Path) -> SparkSession:
         .config("spark.driver.memory", "6g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", 4)
-        # A query without new rows looks for them a hundred times a second otherwise, beside what is
-        # measured.
+        # Otherwise a query without new rows looks for them a hundred times a second, during the
+        # measurement.
         .config("spark.sql.streaming.pollingDelay", "300ms")
         .config("spark.streamjoin.arrangements", str(work / "arrangements"))
     )
@@ -36,7 +36,7 @@ def session(work: Path) -> SparkSession:
 
 
 class Feed:
-    """A stream as a folder of Parquet files, one a batch."""
+    """A stream as a folder of Parquet files, one per batch."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -50,7 +50,7 @@ class Feed:
         self.publish()
 
     def write(self, rows: DataFrame) -> None:
-        """Write the next file where the stream does not see it."""
+        """Write the next file outside the stream's folder."""
         rows.coalesce(1).write.mode("overwrite").parquet(str(self.made))
 
     def publish(self) -> None:
@@ -60,7 +60,7 @@ class Feed:
         self.number += 1
 
     def stream(self) -> DataFrame:
-        """Return the stream, a file a batch."""
+        """Return the stream, one file per batch."""
         schema = self.spark.read.parquet(str(self.folder)).schema
         return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder))
 
@@ -85,7 +85,7 @@ class Tables:
         self.lines = self.orders * LINES_PER_ORDER
 
     def rows(self, table: str, version: int = 0, one_in: int = 1) -> DataFrame:
-        """Return the rows of a table that a version changes, as that version has them."""
+        """Return the new state of the rows that a version of a table changes."""
         count = {"customer": self.customers, "orders": self.orders, "lineitem": self.lines}[table]
         ids = self.spark.range(0, count, 1, 2)
         if one_in > 1:
@@ -115,7 +115,7 @@ class Tables:
 def maintained(
     stream: DataFrame, name: str, keys: list[list[str]], checkpoint: Path, op: str | None = None
 ) -> StreamingQuery:
-    """Start the query that maintains an arrangement, and let it take what is there."""
+    """Start the query that maintains an arrangement, and let it read the existing input."""
     query = sj.arrange(stream, name, keys, op=op).start(checkpointLocation=str(checkpoint))
     query.processAllAvailable()
     return query
@@ -127,7 +127,7 @@ def measured(query: StreamingQuery, rounds: int) -> list[dict[str, Any]]:
 
 
 def times(query: StreamingQuery, rounds: int) -> list[float]:
-    """Return how many milliseconds they took."""
+    """Return the milliseconds of each batch."""
     return [each["durationMs"]["triggerExecution"] for each in measured(query, rounds)]
 
 

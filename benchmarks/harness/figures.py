@@ -15,7 +15,7 @@ class Figure(NamedTuple):
 
     Attributes:
         name: what the reader sees.
-        value: what it is for a run, None if a side has no such thing.
+        value: its value for a run, None if a side has none.
         decimals: how many to show.
     """
 
@@ -31,20 +31,20 @@ def rows_per_second(run: Run) -> float | None:
 
 
 def _full_batches(run: Run) -> list[int]:
-    """Return the positions of the batches that are not the end of the input."""
+    """Return the positions of the batches before the end of the input."""
     rows = run.column("numInputRows") or []
     return [at for at, number in enumerate(rows) if number > max(rows) / 2]
 
 
 def warm_rows_per_second(run: Run) -> float | None:
-    """Return the same over the time in full batches alone, without the first two, in which the JVM warms up."""
+    """Return the rows over the time in full batches, without the first two, in which the JVM warms up."""
     rows, times = run.column("numInputRows") or [], run.column("triggerExecution") or []
     warm = _full_batches(run)[2:]
     return sum(rows[at] for at in warm) * 1000 / sum(times[at] for at in warm) if warm else None
 
 
 def batch_ms_at(part: int, parts: int) -> Value:
-    """Return the median time of a full batch in one of so many equal parts of the run, after the first batch."""
+    """Return the median time of a full batch in one of several equal parts of the run, after the first batch."""
 
     def value(run: Run) -> float | None:
         times = run.column("triggerExecution") or []
@@ -116,7 +116,7 @@ def payload_ratio(name: str) -> Value:
 
 
 def peak_heap(run: Run) -> float | None:
-    """Return the most bytes in use after a garbage collection, None where nobody looked."""
+    """Return the most bytes in use after a garbage collection, None if not measured."""
     heap: float | None = run.record.get("peakHeapBytes")
     return heap
 
@@ -183,7 +183,7 @@ def _mb(size: float | None) -> float | None:
 
 
 def extra(scenario: Scenario) -> list[Figure]:
-    """Return the figures that a scenario is about, beside those that all have."""
+    """Return the figures that a scenario is about, in addition to those that all have."""
     if scenario.name == "evict":
         return [
             Figure("evicting nothing, ms a batch over all tasks", evict_ms(scenario)),

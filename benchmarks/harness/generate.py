@@ -1,9 +1,9 @@
-"""The streams of the benchmarks: deterministic, made by DuckDB, cut into one Parquet file a batch.
+"""The streams of the benchmarks: deterministic, made by DuckDB, cut into one Parquet file per batch.
 
 All chance comes from MD5 of a row's number, so the same parameters give the same rows on every machine and with every
 version of DuckDB. Event times run from the start of 2026 with 200 rows a second (the hot key: 100). A row arrives up to
 the disorder after its time; files hold rows in the order of arrival, and their modification times, which Spark's file
-source goes by, are a second apart. A last file of each stream has one row far in the future, so that the watermarks
+source follows, are a second apart. A last file of each stream has one row far in the future, so that the watermarks
 pass everything else and all of it leaves the state.
 """
 
@@ -23,7 +23,7 @@ START = "TIMESTAMPTZ '2026-01-01 00:00:00+00'"
 FAR = "TIMESTAMPTZ '2026-01-31 00:00:00+00'"
 MICROS_PER_ROW = 5_000
 DISORDER_MICROS = 10_000_000
-FIRST_FILE_TIME = 1_767_225_600  # seconds; any moment does, but not "now": files must not be told apart by it
+FIRST_FILE_TIME = 1_767_225_600  # seconds; any fixed moment, not "now": it must not make files differ
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Table:
     Attributes:
         name: its folder.
         row_id: the column that numbers its rows, from 0; that of the closing row is negative.
-        key: the column that the other stream's key is compared with; empty where nothing is.
+        key: the column that is compared with the other stream's key; empty if there is none.
         time: the event-time column.
-        rows: SQL of its rows, with two columns more: ``batch``, the number of the file, and ``place``, the order.
+        rows: SQL of its rows, with two more columns: ``batch``, the number of the file, and ``place``, the order.
         closing: SQL of its last row, without those two.
     """
 
@@ -55,7 +55,7 @@ class Streams:
         name: of the folder, together with a digest of all the rest.
         left: the side that a left outer join preserves.
         right: the other one.
-        bound: the condition on the event times, in SQL that Spark and DuckDB both read.
+        bound: the condition on the event times, in SQL for both Spark and DuckDB.
         delay_ms: the delay of both watermarks.
     """
 
@@ -77,7 +77,7 @@ class Streams:
 
     @property
     def full_name(self) -> str:
-        """A name that streams which differ in anything do not share."""
+        """A name that only identical streams share."""
         return f"{self.name}-{hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:8]}"
 
     def folder(self, work: Path) -> Path:
@@ -300,7 +300,7 @@ def hot_key(load: int, clicks: int, batches: int) -> Streams:
                CASE WHEN range < {load} THEN 0 ELSE (range - {load}) // 100 + 1 END AS batch
         FROM range({load + (batches - 1) * 100})"""
     batch = f"(range * {batches} // {clicks})"
-    # Less than the delay before the end of the batch before: no click is late, whatever came before
+    # Less than the delay before the end of the previous batch: no click is late, whatever precedes
     # it.
     before = f"(1000000 + draw(range, 1, {(delay - 2) * 1_000_000}))"
     click_rows = f"""
@@ -357,7 +357,7 @@ def _clicks(rows: str) -> Table:
 
 
 def generate(streams: Streams, work: Path) -> Path:
-    """Write the files of both streams, unless they are there, and return their folder."""
+    """Write the files of both streams unless they exist, and return their folder."""
     folder = streams.folder(work)
     if folder.exists():
         return folder
@@ -365,8 +365,8 @@ def generate(streams: Streams, work: Path) -> Path:
     shutil.rmtree(unfinished, ignore_errors=True)
     with _connect() as db:
         files = [_write(db, table, unfinished / table.name) for table in (streams.left, streams.right)]
-    # Each batch takes a file of each stream: with fewer of one, its end would not be where the
-    # other's is.
+    # Each batch reads a file of each stream: with fewer of one, the streams would end at
+    # different batches.
     assert files[0] == files[1], f"{streams.name}: {files[0]} and {files[1]} files"
     unfinished.rename(folder)
     return folder
@@ -392,7 +392,7 @@ def _copy(db: duckdb.DuckDBPyConnection, rows: str, folder: Path, batch: int) ->
 def expected_join(streams: Streams, how: JoinType, work: Path) -> list[int]:
     """Return how many rows DuckDB's batch join has, and how many of them with a right row."""
     kind = "LEFT JOIN" if how == "left_outer" else "JOIN"
-    # The closing row of the left side stays in the state for ever.
+    # The closing row of the left side stays in the state forever.
     left = f"(FROM '{{folder}}/{streams.left.name}/*.parquet' WHERE {streams.left.row_id} >= 0)"
     right = f"'{{folder}}/{streams.right.name}/*.parquet'"
     select = f"SELECT count(*), count({streams.right.row_id})"
@@ -415,7 +415,7 @@ def expected_union(streams: Streams, work: Path) -> list[int]:
 
 
 def _remembered(streams: Streams, work: Path, name: str, query: str) -> list[int]:
-    """Run a query over the streams' files once, and keep what it says beside them."""
+    """Run a query over the streams' files once, and keep its result next to them."""
     folder = streams.folder(work)
     file = folder / f"expected-{name}.json"
     if not file.exists():

@@ -1,4 +1,4 @@
-"""The goals, and whether what ran has met them."""
+"""The goals, and whether the runs have met them."""
 
 import statistics
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ class Goal(NamedTuple):
     """A line of the table of goals.
 
     Attributes:
-        text: what is wanted.
-        measured: what there is.
+        text: the goal.
+        measured: the measured value.
         met: whether that is enough, None if it could not be measured.
     """
 
@@ -179,7 +179,7 @@ def _faster(runs: Runs, text: str, scenario: str, ours: str, spark: str, factor:
     text = f"{text}{ours} >= {factor:g}x as fast as {spark}"
     mine, limit = _median(runs, Of(scenario, ours)), runs.median(scenario, spark, wall)
     if mine and limit and not runs.finished(scenario, spark):
-        # It was ended: it is not known how much longer it would have taken, only that it is more.
+        # It was ended: how much longer it would have taken is unknown.
         return iter([Goal(text, f"> {limit / mine:.2f}x", True if limit / mine >= factor else None)])
     return _ratio(runs, text, Of(scenario, spark), Of(scenario, ours), lambda ratio: ratio >= factor)
 
@@ -218,7 +218,7 @@ def _limit(runs: Runs, text: str, of: Of, limit: float, unit: str, decimals: int
 
 
 def _median(runs: Runs, of: Of) -> float | None:
-    """Return a value, None also where a run was ended at the time limit: what it took is not known."""
+    """Return a value, or None if a run was ended at the time limit, because its time is unknown."""
     return runs.median(*of) if runs.finished(of.scenario, of.side) else None
 
 

@@ -1,4 +1,4 @@
-"""What a run was measured on."""
+"""The machine and the versions of a run."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ def machine() -> dict[str, str]:
 
 
 def project() -> dict[str, str]:
-    """Return the version of the project, and that of the jar, which may have been built of anything."""
+    """Return the version of the project, and that of the jar, which may be of another build."""
     digest = hashlib.sha256(jar_path().read_bytes()).hexdigest()
     return {"streamjoin": f"{__version__}, jar {digest[:8]}"}
 

@@ -1,7 +1,7 @@
 """One run of one side in this process: the result is the last line of the output, as JSON.
 
-``run.py`` starts it. The sink takes everything and keeps nothing; an observation on the way to it counts the rows and
-those with a right row, and sums up hashes of all columns.
+``run.py`` starts it. The sink discards all rows; an observation before it counts the rows and those with a right row,
+and sums up hashes of all columns.
 """
 
 import argparse
@@ -39,7 +39,7 @@ OPERATOR = [
 
 
 def main() -> None:
-    """Run what the command line says."""
+    """Run the side that the command line names."""
     # Spark's workers are this Python, with its packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     parser = argparse.ArgumentParser(description="One run of one side.")
@@ -83,8 +83,8 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
 
     Args:
         scenario: what to run.
-        side: by whom.
-        conf: settings of this run beside those of the side.
+        side: the side that runs it.
+        conf: settings of this run, in addition to those of the side.
         inputs: the folder with the folders of both streams.
         checkpoint: where the query keeps its checkpoint.
     """
@@ -142,7 +142,7 @@ def query_rows(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path
     if side.ordered:
         window = timedelta(milliseconds=scenario.window_ms or 0)
         joined = sj.window_join(left, right, F.expr(streams.condition), scenario.how, following=window)
-        # What comes out is compared with the other side's.
+        # The output is compared with that of the other sides.
         return joined.drop("rowtime")
     return left.join(right, F.expr(streams.condition), scenario.how)
 
@@ -154,7 +154,7 @@ def with_constant_key(left: DataFrame, right: DataFrame, condition: str, how: st
 
 
 def stream(spark: SparkSession, streams: Streams, table: Table, inputs: Path) -> DataFrame:
-    """Return one of the streams with its watermark, one file a batch."""
+    """Return one of the streams with its watermark, one file per batch."""
     folder = str(inputs / table.name)
     schema = spark.read.parquet(folder).schema
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
@@ -164,10 +164,9 @@ def stream(spark: SparkSession, streams: Streams, table: Table, inputs: Path) ->
 def floor(left: DataFrame, left_table: Table, right: DataFrame, right_table: Table, partitions: int) -> DataFrame:
     """Return all rows of both inputs, each shuffled on its join key to as many partitions as the join has.
 
-    It is what any join of the two has to pay before its first row: reading, watermarks, a shuffle of all columns. Only
-    to have one query, the two are put one below the other, each padded with nulls for the other's columns. Nothing is
-    matched and nothing kept. That the observation hashes every column keeps the optimizer from dropping any of them
-    before the shuffle.
+    This is the cost of any join of the two before its first row: reading, watermarks, a shuffle of all columns. To have
+    one query, the two are united, each padded with nulls for the other's columns. Nothing is matched and nothing kept.
+    The observation hashes every column, so the optimizer cannot drop any of them before the shuffle.
     """
     shuffled = [
         rows.repartition(partitions, table.key or table.row_id)
@@ -196,8 +195,8 @@ def totals(batch: Record, name: str) -> int:
 def executed(query: StreamingQuery) -> list[Record]:
     """Return the progress of each batch that ran, in order.
 
-    A trigger that finds nothing to do reports progress as well, which repeats the figures of the batch before; it lacks
-    the time of ``addBatch``.
+    A trigger without work also reports progress. It repeats the figures of the last batch, but lacks the time of
+    ``addBatch``.
     """
     progress = [json.loads(each.json) for each in query.recentProgress]
     batches = {each["batchId"]: each for each in progress if "addBatch" in each["durationMs"]}
@@ -205,7 +204,7 @@ def executed(query: StreamingQuery) -> list[Record]:
 
 
 def columns(batches: list[Record]) -> dict[str, list[float]]:
-    """Return figures by name, each with a value a batch; those that no batch has are left out.
+    """Return a dict of figures, each with a value per batch, without those that no batch has.
 
     Times are in milliseconds. Those of the driver are durations, those of the operator sums over its tasks, two of
     which run at a time.

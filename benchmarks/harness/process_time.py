@@ -1,15 +1,15 @@
-"""A stream that meets a table as it is: rows a second while the table changes.
+"""A stream joined with the current table: rows per second while the table changes.
 
 Each side joins the same clicks with the same customers for the same time, in turns. In a minute 1 % of the customers
 change (or another share):
 
-- ``sj.table``: the customers are an arrangement, and a query takes the changes in, a twelfth of a minute's at a time.
+- ``sj.table``: the customers are an arrangement, and a query reads the changes in batches of a twelfth of a minute.
 - ``static``: Spark's join of a stream with a Parquet table. It never sees a change.
 - ``broadcast``: ``foreachBatch`` reads the newest Parquet table when there is another one, which is once a minute,
-  caches it, and joins each batch with ``F.broadcast`` of it. So a user refreshes by hand. In each batch Spark builds
-  anew what it broadcasts.
+  caches it, and joins each batch with ``F.broadcast`` of it. This is how a user refreshes without
+  streamjoin. Spark builds the broadcast again in each batch.
 
-DuckDB writes the changes and the new tables beside the queries, at the cost of no Spark task.
+DuckDB writes the changes and the new tables alongside the queries, without a Spark task.
 """
 
 import json
@@ -39,7 +39,7 @@ SIDES = {
 CLICKS = "click_id BIGINT, customer BIGINT, page STRING"
 CUSTOMERS = "id BIGINT, name STRING, city STRING, changed INT"
 ON = "customer = id"
-# The changes of a minute come in so many parts.
+# The number of parts in which the changes of a minute arrive.
 PARTS = 12
 
 
@@ -99,19 +99,19 @@ class ProcessTime:
         self.copy(self.customers(), "parquet")
 
     def customers(self) -> str:
-        """Return SQL of the table as it begins."""
+        """Return SQL of the initial table."""
         return f"""SELECT range AS id, 'customer-' || range AS name, 'city-' || range % 1009 AS city, 0 AS changed
             FROM range({self.sizes.rows})"""
 
     def measure(self, rounds: int) -> list[str]:
-        """Return the table of the sides, of so many rounds behind one that warms up."""
+        """Return the table of the sides, of several rounds after one that warms up."""
         stream = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").parquet(str(self.work / "changes"))
         maintainer = maintained(stream, "customers", [["id"]], self.work / "checkpoint-customers", "op")
         found: dict[str, list[Measured]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
             for side, measured in found.items():
                 run = self.run(side, number)
-                # What it has still to take in is not to run beside the next side.
+                # Its remaining input must not be read while the next side runs.
                 maintainer.processAllAvailable()
                 print(f"{f'round {number}' if number else 'warm-up'}, {side}: {run}", flush=True)
                 if number:
@@ -190,7 +190,7 @@ class ProcessTime:
                 return
 
     def newest(self) -> DataFrame:
-        """Return the Parquet table as it was written last."""
+        """Return the newest Parquet table."""
         return self.spark.read.schema(CUSTOMERS).parquet(str(max((self.work / "parquet").glob("[0-9]*"))))
 
     def refreshing(self, observed: list[dict[str, Any]], over: threading.Event) -> Callable[[DataFrame, int], None]:
@@ -214,10 +214,10 @@ class ProcessTime:
         return join
 
     def change(self) -> None:
-        """Let a part of a minute's changes come."""
+        """Add a part of a minute's changes."""
         self.number += 1
         rows = max(1, round(self.sizes.rows * self.sizes.share / PARTS))
-        # A key comes once in a batch.
+        # A key occurs once in a batch.
         ids = (
             f"SELECT DISTINCT ({chance('range', self.number + 1)} % {self.sizes.rows})::BIGINT AS id FROM range({rows})"
         )
@@ -240,7 +240,7 @@ class ProcessTime:
         )
 
     def copy(self, rows: str, folder: str) -> Path:
-        """Write rows as the next file of a folder, which nobody sees before it is whole."""
+        """Write rows as the next file of a folder, visible only when complete."""
         at = self.work / folder
         unfinished = at / "_unfinished"
         with duckdb.connect() as db:
@@ -251,7 +251,7 @@ class ProcessTime:
 
 
 def metrics(since: int) -> list[Column]:
-    """Return what is observed: all rows, those that met a customer, and one that has changed since a run began."""
+    """Return the observation: all rows, those that matched a customer, and those of a customer changed in this run."""
     observed = {
         "rows": "count(*)",
         "matched": "count(name)",

@@ -1,4 +1,4 @@
-"""The tables, as Markdown, made of nothing but the records of the runs."""
+"""The tables, as Markdown, made only from the records of the runs."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ from harness.sides import ALL, FLOORS, WITH_STATE
 
 
 def report(results: Path, name: str, scale: float) -> str:
-    """Write the tables and the picture of a comparison beside its records.
+    """Write the tables and the picture of a comparison next to its records.
 
     Args:
         results: the folder with ``<name>.jsonl``, where ``<name>.md`` and ``<name>.svg`` go.
@@ -46,7 +46,7 @@ def report(results: Path, name: str, scale: float) -> str:
 
 
 def environment(records: list[Record]) -> str:
-    """Return where, when and with what it was measured: every different thing that the records say."""
+    """Return where, when and with what it was measured: every distinct value in the records."""
     names = list(dict.fromkeys(name for record in records for name in record["environment"]))
     rows = []
     for name in names:
@@ -58,7 +58,7 @@ def environment(records: list[Record]) -> str:
 
 
 def _times(runs: Runs, ran: dict[str, Scenario]) -> str:
-    """Return one line a scenario and one column a side."""
+    """Return one line per scenario and one column per side."""
     timed = [scenario for scenario in ran.values() if scenario.kind != "memory"]
     sides = [side.name for side in ALL if any(runs.of(scenario.name, side.name) for scenario in timed)]
     rows = [[scenario.name, *(_median_and_least(runs, scenario, side) for side in sides)] for scenario in timed]
@@ -73,7 +73,7 @@ def _median_and_least(runs: Runs, scenario: Scenario, side: str) -> str:
 
 
 def _more(runs: Runs, scenario: Scenario, side: str) -> str:
-    """Return what goes before a time that is only known to be longer, because a run was ended."""
+    """Return the prefix of a time that is only a lower bound, because a run was ended."""
     return "" if runs.finished(scenario.name, side) else "> "
 
 
@@ -112,7 +112,7 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
 
 
 def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
-    """Return the lines of a scenario's table; those with nothing to say for any side are left out."""
+    """Return the lines of a scenario's table, without those that no side has."""
     name = scenario.name
     lines = [
         ["operator", *(runs.of(name, side)[0].record["operator"] or "-" for side in sides)],
@@ -148,7 +148,7 @@ def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
 
 
 def _times_as_fast(base_more: str, side_more: str, ratio: float) -> str:
-    """Return a ratio of two times, of which either may be known to be longer only."""
+    """Return a ratio of two times, each of which may be only a lower bound."""
     if base_more and side_more:
         return "-"
     return f"{base_more}{'< ' if side_more else ''}{ratio:.2f}"

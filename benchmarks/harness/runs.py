@@ -1,4 +1,4 @@
-"""What was measured: one record a run, kept as a line of JSON as soon as the run has ended."""
+"""What was measured: one record per run, kept as a line of JSON as soon as the run has ended."""
 
 import json
 import math
@@ -35,12 +35,12 @@ class Run:
 
     @property
     def wall(self) -> float:
-        """Seconds from the query's start to its end, or at least so many if it was ended before."""
+        """Seconds from the query's start to its end; a lower bound if it was ended before."""
         return float(self.record["wall"])
 
     @property
     def finished(self) -> bool:
-        """Whether it came to its end within the time limit; if not, its record has no figures."""
+        """Whether it finished within the time limit; if not, its record has no figures."""
         return not self.record.get("unfinished", False)
 
     def column(self, name: str) -> list[float] | None:
@@ -70,7 +70,7 @@ class Run:
 
 
 class Runs:
-    """All runs of a comparison, told apart by scenario and side."""
+    """All runs of a comparison, by scenario and side."""
 
     def __init__(self, records: Iterable[Record]):
         self._runs: dict[tuple[str, str], list[Run]] = {}
@@ -78,7 +78,7 @@ class Runs:
             self.add(Run(record))
 
     def add(self, run: Run) -> None:
-        """Take in one more run."""
+        """Add a run."""
         self._runs.setdefault((run.scenario, run.side), []).append(run)
 
     def all(self) -> list[Run]:
@@ -90,7 +90,7 @@ class Runs:
         return self._runs.get((scenario, side), [])
 
     def finished(self, scenario: str, side: str) -> bool:
-        """Tell whether a side came to its end in all of its runs."""
+        """Tell whether a side finished all of its runs."""
         return all(run.finished for run in self.of(scenario, side))
 
     def has(self, scenario: str) -> bool:

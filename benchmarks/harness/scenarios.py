@@ -1,4 +1,4 @@
-"""What is run: on which streams, with which join, by which sides."""
+"""The runs: on which streams, with which join, by which sides."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,16 +22,16 @@ class Scenario:
 
     Attributes:
         name: as on the command line and in the tables.
-        group: several scenarios that are asked for and shown together.
+        group: several scenarios that are selected and shown together.
         title: one line for the reader.
         streams: the input.
         how: the join's type.
         sides: the names of the sides that it has.
         kind: what a run does.
-        rounds: no more rounds than these, however many are asked for.
-        measured: the batches, by position, that stand for the steady state, where it is not all of them.
+        rounds: the maximum number of rounds.
+        measured: the batches, by position, that represent the steady state, if not all of them do.
         window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
-        temporal: whether the right stream has the versions of a table, and a left row meets the one of its time.
+        temporal: whether the right stream has the versions of a table, and a left row matches the one of its time.
         partitions: the number of tasks and of state stores.
     """
 
@@ -50,7 +50,7 @@ class Scenario:
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
-    """Return all scenarios by name, in the order in which they run.
+    """Return a dict of all scenarios, in the order in which they run.
 
     Args:
         scale: multiplies the numbers of rows, and with them the time bounds, so that the state is the same share of
@@ -146,7 +146,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
 
 
 def current(records: list[Record], known: dict[str, Scenario]) -> list[Record]:
-    """Return the records of these scenarios, without those of runs on other streams or sides than they have by now."""
+    """Return the records of these scenarios, without runs on streams or sides that they no longer have."""
     return [
         record
         for record in records
@@ -195,7 +195,7 @@ def _growth(millions: float, scale: float) -> Scenario:
 
 
 def _beyond_budget(matching: int, scale: float) -> Scenario:
-    """Return small batches over a state of a GB a task, all of which they can meet."""
+    """Return small batches over a state of a GB per task, which can match any part of it."""
     load = _rows(4 * MILLION, scale)
     batches = 60
     return Scenario(
@@ -219,7 +219,7 @@ _CATCH_UP_TYPES: list[tuple[str, str, JoinType, bool]] = [
 
 
 def _catch_up(days: int, short: str, words: str, how: JoinType, has_key: bool) -> Scenario:
-    """Return the first batch of a query over a history: it has all of it, whatever the scale."""
+    """Return the first batch of a query over a history, which has all of it at any scale."""
     return Scenario(
         f"catch-up-{short}-{days}",
         "catch-up",
@@ -231,7 +231,7 @@ def _catch_up(days: int, short: str, words: str, how: JoinType, has_key: bool) -
 
 
 def _small_batches(scale: float) -> Scenario:
-    """Return small batches over a state that keeps its size: as long a time is kept as the first file covers."""
+    """Return small batches over a state of constant size: it keeps as much time as the first file covers."""
     load = _rows(50_000, scale)
     batches = max(_rows(200, min(scale, 1)), 60)
     return Scenario(

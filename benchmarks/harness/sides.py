@@ -1,4 +1,4 @@
-"""The sides that are compared: who joins, on which state store; all else about their sessions is the same."""
+"""The compared sides: the engine and its state store; everything else about their sessions is equal."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,8 +18,8 @@ JOIN_FORMAT_4 = {
     "spark.sql.streaming.join.stateFormatVersion": "4",
     "spark.sql.streaming.join.stateFormatV4.enabled": "true",
 }
-# Spark's default writer of checkpoint files starts ten processes a file on a local disk, where
-# Hadoop's native library is not there. Ours, which a session with the extension has by default,
+# Spark's default writer of checkpoint files starts ten processes per file on a local disk without
+# Hadoop's native library. Ours, which a session with the extension has by default,
 # starts none.
 FILES = "spark.sql.streaming.checkpointFileManagerClass"
 SPARKS_FILES = {FILES: "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"}
@@ -44,13 +44,13 @@ SESSION = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of those that are compared.
+    """One of the compared sides.
 
     Attributes:
-        name: as in the tables; with ``-files`` where not its own default writes the files of its checkpoint.
+        name: as in the tables; with ``-files`` if another writer than its default writes its checkpoint files.
         engine: Spark's own join, streamjoin's, a processor for ``transformWithStateInPandas`` as a user writes it (see
             ``with_state.py``), or no join at all.
-        settings: what sets its session apart.
+        settings: the settings that distinguish its session.
         budget_of: the side whose index, a quarter of it, is this one's memory budget.
         version: raised when the same name comes to mean another session, by settings or by defaults: runs of before
             are then no longer of this side.
@@ -78,7 +78,7 @@ ALL = [
     Side("ours-rocksdb-budget", "ours", ROCKSDB, budget_of="ours-rocksdb", version=OURS_NOW),
     Side("ours-rocksdb-within", "ours", ROCKSDB | WITHIN_BUDGET),
     Side("ours-rocksdb-64m", "ours", ROCKSDB | WITHIN_BUDGET | {"spark.streamjoin.indexMemory": "64m"}),
-    # Our files for these as well, so that nothing but the join tells them from ours.
+    # Our files for these as well, so that only the join differs from ours.
     Side("with-state", "with-state", ROCKSDB | CHANGELOG | OUR_FILES),
     Side("with-state-buckets", "with-state-buckets", ROCKSDB | CHANGELOG | OUR_FILES),
     Side("floor", "floor", {}),
@@ -95,7 +95,7 @@ BUDGETS = ("ours-rocksdb-within", "ours-rocksdb-64m")
 WITH_STATE = ("with-state", "with-state-buckets")
 TEMPORAL = (*OURS, *WITH_STATE, FLOOR_OUR_FILES)
 EVERY = (*SPARK, *OURS, *FLOORS)
-# What the files are worth: each engine with the other's as well.
+# The effect of the files: each engine also with the files of the other.
 WITH_FILES = ("spark-default", "spark-default-our-files", *SPARK[1:], *OURS, "ours-default-spark-files", *FLOORS)
 
 
@@ -104,7 +104,7 @@ def session(side: Side, more: dict[str, str]) -> SparkSession:
 
     Args:
         side: whose session it is.
-        more: settings of this run beside those of the side.
+        more: settings of this run, in addition to those of the side.
     """
     builder = SparkSession.builder.master("local[2]").appName(f"benchmark {side.name}")
     for key, value in (SESSION | side.settings | more).items():

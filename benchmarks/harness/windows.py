@@ -1,8 +1,8 @@
 """The time of a batch of a temporal or an as-of join, at a window and at ten times the window.
 
-A batch should cost its rows and the keys that they touch, not what is kept. So each case runs as two queries in one
-session, one with a tenth of the window of the other, which take the same batches in turns: some facts, and the
-versions of as many seconds. The ratio of their times is to be near 1.
+The cost of a batch should depend on its rows and their keys, not on what is kept. So each case runs as two queries in
+one session, one with a tenth of the other's window, which read the same batches in turns: some facts, and the versions
+of as many seconds. The ratio of their times should be near 1.
 
 - ``pieces``: a table of five million keys, loaded in ten batches, its versions in any order.
 - ``tolerance``: an as-of join with ``tolerance="1 hour"`` and 20,000 quotes a second.
@@ -25,7 +25,7 @@ from harness.changing import Feed, chance, spread
 GOAL = 1.3
 TIMES = (1, 10)
 WARM_UP = 2
-# The window comes in so many batches.
+# The number of batches with the window.
 PIECES = 10
 START = 1_767_225_600  # 2026-01-01
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -33,7 +33,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 @dataclass(frozen=True)
 class Case:
-    """What is kept, and what a batch has.
+    """What is kept, and what a batch contains.
 
     Attributes:
         name: of the case.
@@ -43,7 +43,7 @@ class Case:
         facts: in a batch.
         batch: seconds of versions that a batch has.
         join: of facts and versions, with a window of so many seconds.
-        in_order: the versions of the window come in the order of time.
+        in_order: whether the versions of the window arrive in the order of time.
     """
 
     name: str
@@ -73,7 +73,7 @@ def closest(facts: DataFrame, versions: DataFrame, window: int) -> DataFrame:
 
 
 def cases(scale: float) -> list[Case]:
-    """Return the cases, with so much of their rows."""
+    """Return the cases, with a share of their rows."""
     day, hour = 86_400, 3_600
     keys = max(10, int(5_000_000 * scale))
     return [
@@ -92,7 +92,7 @@ class Run:
         self.case = case
         self.window = case.seconds * times // TIMES[-1]
         self.rows = int(self.window * case.rate)
-        # Where the window ends, and the batches go on.
+        # The end of the window, from which the batches continue.
         self.now = float(START + case.seconds)
         self.number = 0
         self.took: list[float] = []
@@ -104,7 +104,7 @@ class Run:
         self.query.processAllAvailable()
 
     def of_window(self, piece: int) -> DataFrame:
-        """Return the versions of a tenth of the window, a key each where they come in pieces."""
+        """Return the versions of a tenth of the window, one per key if they arrive in pieces."""
         step = self.window / self.rows
         first = START + self.case.seconds - self.window
         if self.case.in_order:
@@ -153,7 +153,7 @@ class Run:
 def windows(spark: SparkSession, work: Path, scale: float, rounds: int) -> list[str]:
     """Return the table of all cases."""
     settings = {
-        # Each batch lets go of the facts of the one before it.
+        # Each batch releases the facts of the one before it.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     }

@@ -1,9 +1,9 @@
 """The temporal join that a PySpark user writes without streamjoin: a processor for ``transformWithStateInPandas``.
 
-Both streams become one, grouped by key. An order waits in the state until the watermark has passed its time, and then
-takes the newest price of before. There are two of them: ``ByKey``, the documented way, has a state for each key;
-``ByBucket`` has one for thousands of keys together, as a data frame in a binary value, which is faster and is no longer
-a state that anything else could read.
+Both streams become one, grouped by key. An order waits in the state until the watermark has passed its time, and is
+then joined with the newest earlier price. There are two processors: ``ByKey``, the documented way, has a state for each
+key; ``ByBucket`` has one for thousands of keys together, as a data frame in a binary value, which is faster, but which
+nothing else can read.
 """
 
 import sys
@@ -41,7 +41,7 @@ def with_state(orders: DataFrame, prices: DataFrame, buckets: bool) -> DataFrame
         prices: a stream of price_id, priced_item, since with a watermark, cents and supplier.
         buckets: whether many keys share a state.
     """
-    # Python's workers cannot import this module, so that its classes go to them whole.
+    # Python's workers cannot import this module, so its classes are sent to them.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     both = orders.select(*shape("order_time", "item", "order_id", "customer"), F.lit(0).cast("long").alias("cents"))
     both = both.unionByName(prices.select(*shape("since", "priced_item", "price_id", "supplier"), "cents"))
@@ -76,7 +76,7 @@ def shape(time: str, item: str, number: str, text: str) -> list[Any]:
 
 
 class ByKey(StatefulProcessor):
-    """Waits, and finds prices, for one item."""
+    """Keeps the orders of one item until their time, and finds their prices."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state of the items."""
@@ -134,7 +134,7 @@ class ByKey(StatefulProcessor):
 
 
 class ByBucket(StatefulProcessor):
-    """Waits, and finds prices, for thousands of items at once, as data frames."""
+    """Keeps the orders of thousands of items as data frames, and finds their prices."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state of the buckets."""
@@ -162,7 +162,7 @@ class ByBucket(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Any]:
-        """Return the orders that the watermark has passed, where no row has come."""
+        """Return the orders that the watermark has passed, if there is no new row."""
         yield from self.join([], [], timerValues)
 
     def join(self, orders: list[Any], prices: list[Any], values: TimerValues) -> Iterator[Any]:
