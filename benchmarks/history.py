@@ -1,4 +1,4 @@
-"""The cost of a look at one query of a long history: ``python benchmarks/history.py``, with ``--smoke`` for a small one.
+"""The cost of reading one query of a long history: ``python benchmarks/history.py``, with ``--smoke`` for less.
 
 It makes a history (``spark.streamjoin.history``) of many queries, one of which has had many batches, as the extension
 writes it, and as an older version did. For that query, given by its checkpoint, it measures:

@@ -1,4 +1,4 @@
-"""A browser without a window, and a page as it is after its scripts have run."""
+"""A browser without a window, and pages after their scripts have run."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromiu
 
 
 def document(address: str, profile: Path, *options: str, milliseconds: int = 10_000) -> str:
-    """Return the document of a page after its scripts have run for so long, by the page's own clock."""
+    """Return the document of a page after its scripts have run for a time on the page's own clock."""
     assert CHROMIUM is not None
     fixed = [
         "--headless",

@@ -25,7 +25,7 @@ class Changelogs:
 
     @staticmethod
     def _of_a(number: int, payload: int, chance: random.Random) -> list[dict[str, object]]:
-        """Return changes, some of which come in a later file than newer ones of their key."""
+        """Return changes, some of them in a later file than newer changes of their key."""
 
         def at(i: int) -> int:
             late = chance.random() < 0.2
@@ -46,7 +46,7 @@ class Changelogs:
 
     @staticmethod
     def _of_b(present: Rows, chance: random.Random) -> list[dict[str, object]]:
-        """Return rows that come and go; only rows that are present go."""
+        """Return rows that are added and removed; only existing rows are removed."""
         changes = []
         for _ in range(20):
             rows = sorted(present.elements(), key=str)
@@ -88,7 +88,7 @@ class Changelogs:
 
 
 def added(changes: list[list[object]], to: Rows) -> Rows:
-    """Return the rows after changes, whose last column is the number of copies that come or go."""
+    """Return the rows after changes, whose last column is the number of copies added or removed."""
     sums = Counter(to)
     for row in changes:
         sums[tuple(row[:-1])] += int(str(row[-1]))

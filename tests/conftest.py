@@ -28,7 +28,7 @@ import streamjoin as sj
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
 
-# Some tests use what the build has in Python.
+# Some tests use the Python code of the build.
 sys.path[:0] = [str(ROOT / "docs"), *(str(ROOT / "project" / folder) for folder in ("lint", "locks", "release"))]
 from spark_lines import spark_lines  # noqa: E402
 
@@ -41,18 +41,18 @@ Run = Callable[..., str]
 # `make test-long`: nothing is left out.
 LONG = "STREAMJOIN_SEEDS" in os.environ
 
-# Seconds after which a run hangs. `make test-long` keeps a small machine busy for hours.
+# Seconds after which a run counts as hanging. `make test-long` keeps a small machine busy for hours.
 PATIENCE = 1800 if LONG else 600
 
 
 def seeds(default: int) -> range:
-    """Return the seeds of random cases, so many unless `STREAMJOIN_SEEDS` and `STREAMJOIN_FIRST_SEED` say which."""
+    """Return the seeds of random cases; `STREAMJOIN_SEEDS` and `STREAMJOIN_FIRST_SEED` replace the default."""
     first = int(os.environ.get("STREAMJOIN_FIRST_SEED", "0"))
     return range(first, first + int(os.environ.get("STREAMJOIN_SEEDS", default)))
 
 
 def printed_seed() -> int:
-    """Return `STREAMJOIN_SEED`, or else another seed each time, which a test that fails shows."""
+    """Return `STREAMJOIN_SEED`, or else a new seed each time, which is shown if the test fails."""
     seed = int(os.environ.get("STREAMJOIN_SEED", random.randrange(1_000_000)))
     print(f"STREAMJOIN_SEED={seed}")
     return seed
@@ -66,7 +66,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        # Hundreds of tests have many of their plans in common.
+        # Hundreds of tests share many of their plans.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
@@ -96,7 +96,7 @@ def watermark_before_filter(spark: SparkSession) -> Iterator[None]:
 
 
 def without_spark() -> dict[str, str]:
-    """Return the environment without the settings of a Spark."""
+    """Return the environment without settings for Spark."""
     return {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
 
 

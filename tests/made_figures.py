@@ -1,4 +1,4 @@
-"""Figures of chains of joins as they might be, with as many inputs and as wide bounds as are asked for."""
+"""Plausible figures of chains of joins, with a given number of inputs and given bounds."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NAMES = (
 
 
 def made(inputs: int, bound: int, batches: int = 40, delay: int = MINUTE, *, future: bool = False) -> list[Figures]:
-    """Return the batches of a chain of so many inputs, the last of them empty.
+    """Return the batches of a chain with a number of inputs; the last batch is empty.
 
     The second input stalls from the middle on. Times are in milliseconds. With ``future``, the last input has a row
     of another age.

@@ -1,4 +1,4 @@
-"""Processes of tests, which are killed: each in a group of its own, together with its JVM."""
+"""Processes that tests kill: each in a group of its own, together with its JVM."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from conftest import PATIENCE
 
 
 class Job:
-    """A command that runs again and again, and the file with what its processes say."""
+    """A command that runs repeatedly, and the file with the output of its processes."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.command, self.log, self.environment = command, log, environment
@@ -36,7 +36,7 @@ class Job:
             kill_group(process)
 
     def kill(self, when: Callable[[], bool], *more: str, delay: float = 0) -> bool:
-        """Start a process, and kill it so many seconds after something has become true; return whether it still ran."""
+        """Start a process, and kill it ``delay`` seconds after a condition holds; return whether it still ran."""
         process = self.start(*more)
         try:
             deadline = time.monotonic() + PATIENCE
@@ -50,7 +50,7 @@ class Job:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was started in a session of its own, and its JVM, if they still run."""
+    """Kill a process that was started in its own session, and its JVM, if they still run."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

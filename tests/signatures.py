@@ -1,6 +1,6 @@
 """The public Python API as text: ``python tests/signatures.py`` writes it to ``python/signatures.txt``.
 
-A change of that file in a commit is a change of what users may call; ``docs/compatibility.md`` says which are allowed.
+If a commit changes that file, it changes what users may call; ``docs/compatibility.md`` says which changes are allowed.
 """
 
 import ast
@@ -43,7 +43,7 @@ def _members(kind: type) -> list[str]:
 
 
 def _signature(function: Callable[..., Any]) -> str:
-    """Return the head of a function as it is in its source, which reads the same under all versions of Python."""
+    """Return the head of a function as in its source, which is the same in all versions of Python."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(node, ast.FunctionDef)
     return f"{node.name}({ast.unparse(node.args)}) -> {ast.unparse(node.returns) if node.returns else 'None'}"

@@ -1,6 +1,6 @@
-"""Prometheus reads the rules, and they say what they should about a few minutes of metrics.
+"""Prometheus accepts the rules, and they raise the expected alerts on a few minutes of metrics.
 
-`FiguresSourceSuite` checks that a driver gives the metrics that they name.
+`FiguresSourceSuite` checks that a driver publishes the metrics that they use.
 """
 
 import shutil

@@ -114,7 +114,7 @@ def test_an_older_change_in_a_later_batch_does_not_count(shop: Shop) -> None:
     row = "STRUCT<id: INT, name: STRING>"
     schema = f"before {row}, after {row}, op STRING, ts_ms BIGINT, lsn BIGINT"
     ada, eve, bob = {"id": 1, "name": "Ada"}, {"id": 2, "name": "Eve"}, {"id": 3, "name": "Bob"}
-    # A transaction with an insert and a delete; a tombstone has nothing but its place in the log.
+    # A transaction with an insert and a delete; a tombstone has only its place in the log.
     shop.feed(
         "names", {"op": "c", "after": ada, "ts_ms": 1, "lsn": 1}, {"op": "d", "before": ada, "ts_ms": 1, "lsn": 2}
     )
@@ -437,7 +437,7 @@ def test_a_checkpoint_that_was_put_back_to_an_earlier_state(shop: Shop, tmp_path
     run("ccc")
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
-    for _ in range(2):  # It keeps failing, however often it is started.
+    for _ in range(2):  # It fails again at each start.
         rejected("STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT", lambda: run("dddd"))
     assert rows_of(shop.spark.read.format("streamjoin").load(arrangement)) == [(1, "a"), (2, "bb"), (3, "ccc")]
 

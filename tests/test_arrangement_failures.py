@@ -38,7 +38,7 @@ class Runs:
         before = len(_numbers(watched))
         delay = 0 if look_up else chance.uniform(0, 0.7)
         still_ran = self.job.kill(lambda: len(_numbers(watched)) != before, *more, delay=delay)
-        assert still_ran, f"it had come to its end: {self.job.said()}"
+        assert still_ran, f"it had ended: {self.job.said()}"
 
     def arrangement(self, name: str) -> Path:
         """Return the folder of an arrangement."""
@@ -66,7 +66,7 @@ class Runs:
         return found
 
     def orphans(self, name: str) -> set[str]:
-        """Return the files of an arrangement that nothing refers to."""
+        """Return the files of an arrangement that no manifest refers to."""
         root = self.arrangement(name)
         files: dict[int, set[str]] = {}
         bases: dict[int, set[str]] = {}
@@ -75,9 +75,9 @@ class Runs:
             manifest = json.loads((root / "versions" / str(version)).read_text())
             files[version] = {f"versions/{version}"} | {file["path"] for file in manifest["changes"]}
             bases[version] = {file["path"] for file in manifest["base_files"]}
-            # Of the bases between the oldest and the newest ones, the later manifest keeps none.
+            # The later manifest keeps no base between the oldest and the newest.
             named_now = {base[1] for base in manifest["bases"]}
-            # A kill may have come while the versions before these were being removed.
+            # A kill may have interrupted the removal of the versions before these.
             kept = min([manifest["since"], *(base[0] for base in manifest["bases"])])
         needed = {"meta.json"}.union(*(paths for version, paths in files.items() if version >= kept))
         needed = needed.union(*(paths for version, paths in bases.items() if version in named_now))
@@ -102,7 +102,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         runs.kill(chance, {1: "looked", 2: "kept"}.get(kill % 5), *["--live"] * (kill % 2 == 0))
         left += sum(len(runs.orphans(name)) for name in NAMES)
     before = [len(_numbers(tmp_path / "checkpoints" / name / "commits")) for name in NAMES]
-    assert max(before) < files, "it had come to its end before the last kill"
+    assert max(before) < files, "it had ended before the last kill"
     runs.job.finish()
 
     for name in NAMES:
@@ -150,7 +150,7 @@ def _check_join(runs: Runs, changelogs: Changelogs) -> int:
 def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
     """Compare each batch with the version that its checkpoint names; return how many batches ran again."""
     files = runs.files_of(name)
-    assert files[-1] == len(changelogs.b), "the stream has not come to its end"
+    assert files[-1] == len(changelogs.b), "the stream was not read to its end"
     versions = runs.files_of("a")
     (chosen,) = (runs.folder / "checkpoints" / name / "tables").iterdir()
     again = late = 0
@@ -159,16 +159,16 @@ def _check_look_ups(runs: Runs, changelogs: Changelogs, name: str) -> int:
         attempts = [json.loads(path.read_text()) for path in (runs.folder / name / str(batch)).glob("*.json")]
         version = json.loads((chosen / str(batch)).read_text().splitlines()[-1])["number"]
         table = changelogs.rows_of_a(versions[version]) if version >= 0 else Rows()
-        met: dict[object, list[tuple[object, object]]] = {
+        matched: dict[object, list[tuple[object, object]]] = {
             row_k: [(a_id, at) for a_id, k, at in table if k == row_k] for row_k in range(12)
         }
         expected = Rows()
         for row in kept:
-            expected.update((row["id"], row["n"], *match) for match in met[row["k"]])
-            late += bool(met[row["k"]])
-        kept = [row for row in kept if not met[row["k"]]]
+            expected.update((row["id"], row["n"], *match) for match in matched[row["k"]])
+            late += bool(matched[row["k"]])
+        kept = [row for row in kept if not matched[row["k"]]]
         for row in (row for rows in changelogs.b[begin:end] for row in rows):
-            matches = met.get(row["k"], [])
+            matches = matched.get(row["k"], [])
             expected.update((row["id"], row["n"], *match) for match in matches or [(None, None)])
             if name == "kept" and row["k"] is not None and not matches:
                 kept.append(row)
@@ -189,7 +189,7 @@ def test_cluster(cluster: str, tmp_path: Path, partitions: int) -> None:
 
 @pytest.mark.skipif(not LONG, reason="a part of make test-long")
 def test_a_worker_is_lost(tmp_path: Path) -> None:
-    """Its executor goes with it, and nothing comes for it: the other one takes over."""
+    """Its executor is lost with it and is not replaced: the other executor takes over."""
     with running_cluster(tmp_path) as cluster:
         _check_cluster(cluster, tmp_path / "job", 40, "--lose=worker")
 
@@ -229,7 +229,7 @@ def _check_cluster(cluster: str, tmp_path: Path, partitions: int, *more: str) ->
     ]
     print(f"changed {changed}, loaded {loaded}")
     assert 0 < sum(loaded[:killed]) <= sum(changed[:killed])
-    # Another executor loads what the lost one had, and so does the one that replaces it.
+    # The other executor loads what the lost one had, and so does its replacement.
     assert sum(loaded[killed:]) <= sum(changed[killed:]) + 2 * sum(changed)
 
 

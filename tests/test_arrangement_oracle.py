@@ -1,8 +1,8 @@
 """Random changelogs, kept as arrangements and joined by a delta join and by DuckDB: equal after every step.
 
 A story has two to four inputs. In each step some of them get a few changes: rows are inserted, updated and deleted by
-primary key, some keys more than once, some never seen. Some changes come late, in a later file than newer ones of their
-key, or than its deletion, and a maintaining query may be stopped and started again. DuckDB applies the same changes to
+primary key, some keys more than once, some never seen. Some changes are late: in a later file than newer changes of
+their key, or than its deletion. A maintaining query may be stopped and restarted. DuckDB applies the same changes to
 plain tables and joins them from scratch; the delta join emits only changes, which have to add up to DuckDB's rows.
 
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
@@ -83,7 +83,7 @@ class Input:
         )
 
     def load(self, database: duckdb.DuckDBPyConnection) -> None:
-        """Create the table as it should be."""
+        """Create the expected table."""
         database.execute(f"CREATE OR REPLACE TABLE {self.name} (id INT, k INT, v INT, s VARCHAR, seq INT)")
         if self.rows:
             database.executemany(f"INSERT INTO {self.name} VALUES (?, ?, ?, ?, ?)", [row[:5] for row in self.rows])

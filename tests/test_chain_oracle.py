@@ -1,6 +1,6 @@
 """Random chains of joins, by streams and by DuckDB: rows that were not late must give the same result.
 
-Three or four streams drift apart, are out of order and at times stand still; the joins are of all types, left-deep,
+Three or four streams drift apart, are out of order and sometimes stop; the joins are of all types, left-deep,
 right-deep and bushy. The query itself reports which rows were late (``sj.late_rows``), and DuckDB gets the others.
 
 ``STREAMJOIN_SEEDS`` is the number of chains, ``STREAMJOIN_FIRST_SEED`` the first of them.
@@ -48,7 +48,7 @@ class Node:
         return self.left.stream(inputs).join(self.right.stream(inputs), F.expr(self.condition), self.how)
 
     def sql(self) -> str:
-        """Return the same query as a relation for DuckDB."""
+        """Return the query as a relation for DuckDB."""
         if self.left is None or self.right is None:
             return self.visible[0]
         columns = ", ".join(name + column for name in self.visible for column in "ktvi")
@@ -100,7 +100,7 @@ class Chain:
         ids = iter(range(1_000_000))
         for _ in range(BATCHES):
             rows: list[Row] = []
-            if chance.random() > 0.3:  # else it stands still
+            if chance.random() > 0.3:  # else it stops
                 now += chance.randint(0, 30)
                 for _ in range(chance.randint(1, 12)):
                     at = START + timedelta(

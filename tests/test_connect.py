@@ -1,4 +1,4 @@
-"""Spark Connect: each function does the same in a classic session, over Connect, and from its pure client."""
+"""Spark Connect: each function has the same result in a classic session, over Connect, and from its pure client."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The demo jobs as a user starts them, on few rows: each compares its own result with DuckDB's."""
+"""The demo jobs, started as by a user, on few rows: each compares its own result with DuckDB's."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ from tpch_changes import rounds  # noqa: E402
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return what each demo prints but the first, which has a process of its own."""
+    """Return what each demo prints, except the first, which runs in its own process."""
     small = {
         "orders_deliveries_returns": ["--orders=2000"],
         "delta_join": ["--scale=0.0005", "--rounds=4", "--seconds=0.5"],

@@ -29,7 +29,7 @@ TESTS = {
     if file.is_file() and file != Path(__file__)
 }
 
-# Values that are added by what raises several errors, often in another file.
+# Values added by code that raises several errors, often in another file.
 SHARED = {"arrangement", "call", "clause", "column", "example", "file", "reason", "side"}
 
 RUNS = dict(

@@ -61,7 +61,7 @@ def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> Non
     [("report", {"path": None}), ("watch", {"interval": 0}), ("state", {"operator": "1"}), ("why", {"condition": 1})],
 )
 def test_an_argument_with_its_former_name(function: str, wrong: dict[str, Any]) -> None:
-    """It is taken with a warning; the error of another argument shows that the call continued."""
+    """It is accepted with a warning; the error of another argument shows that the call continued."""
     call = getattr(sj, function)
     wanted = rf"Write sj\.{function}\(query=\.\.\.\): the argument of= was renamed to query=\."
     with pytest.warns(DeprecationWarning, match=wanted) as warned, pytest.raises(sj.StreamJoinError):
@@ -73,5 +73,5 @@ def test_an_argument_with_its_former_name(function: str, wrong: dict[str, Any]) 
 
 
 def test_the_signatures_are_those_that_were_promised() -> None:
-    """Where the change is meant: ``make signatures``, and a line in CHANGELOG.md."""
+    """If a change is intended: ``make signatures``, and a line in CHANGELOG.md."""
     assert signatures.lines() == signatures.FILE.read_text().splitlines()

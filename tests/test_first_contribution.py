@@ -1,6 +1,6 @@
 """`docs/first-contribution.md` is true: what it quotes is in the files that it names, and its patches apply.
 
-It fails on purpose where the code has moved on: quote the new place, and make the patch again.
+It fails on purpose when the code has changed: quote the new place, and update the patch.
 """
 
 import re
@@ -31,7 +31,7 @@ def copy_of_the_sources(patches: list[str], folder: Path) -> None:
 
 
 def apply(patch: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Apply a patch to a folder that is no repository. Every line around a change has to be as in the patch."""
+    """Apply a patch to a folder that is not a repository. Every line around a change must match the patch."""
     return subprocess.run(
         ["git", "apply", "-"],
         cwd=folder,
@@ -86,7 +86,7 @@ def test_a_patch_for_lines_that_are_gone_fails(tmp_path: Path) -> None:
 
 
 def test_the_names_of_the_page_are_not_taken() -> None:
-    """Otherwise the page teaches what is there already."""
+    """Otherwise the page teaches what already exists."""
     sources = [*(ROOT / "scala" / "spark" / "src" / "main").rglob("*.scala"), ROOT / "docs" / "reference.md"]
     assert len(sources) > 100
     assert [file for file in sources if "notStoredRows" in file.read_text(encoding="utf-8")] == []

@@ -1,4 +1,4 @@
-"""The history of queries in files: of one that is long, only what is asked for is read."""
+"""The history of queries in files: of a long one, only the requested part is read."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What a user sees of a query: from a symptom to its cause, and the arguments that no function takes."""
+"""What a user sees of a query: from a symptom to its cause, and the arguments that functions reject."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -94,7 +94,7 @@ def test_in_a_notebook(inputs: Joined) -> None:
 
 @pytest.mark.parametrize("escaped", ["false", "true"])
 def test_quotes_in_a_condition(inputs: Joined, escaped: str) -> None:
-    """The session reads the literals of a condition as its setting says; the condition arrives as it was written."""
+    """The session parses the literals of a condition by its setting; the condition arrives unchanged."""
     query = inputs.start()
     inputs.add("orders", (1, "09:00:00"))
     query.processAllAvailable()

@@ -95,7 +95,7 @@ def by_hand(how: str, within: int) -> list[tuple[Any, ...]]:
 
 
 def between(how: str, low: int, high: int) -> list[tuple[Any, ...]]:
-    """Return the same with ``right time - left time`` between two numbers of seconds."""
+    """Return the join with ``right time - left time`` between two numbers of seconds."""
     pairs = [
         (o, d) for o in ORDERS for d in DELIVERIES if o[0] is not None and o[0] == d[0] and low <= d[1] - o[1] <= high
     ]

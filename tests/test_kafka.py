@@ -56,8 +56,8 @@ def test_upserts_of_a_delta_join(broker: KafkaBroker, tmp_path: Path) -> None:
     broker.create_topic("joined")
     steps = _steps(broker, "kafka_upserts_job.py", "--topic=joined", f"--work={tmp_path}")
     first, second, other = ('{"order_id":1,"line":1}', '{"order_id":1,"line":2}', '{"order_id":2,"line":1}')
-    # By key: its cents, or nothing if it is gone; and how many records it took. The batch of step 2
-    # runs twice.
+    # For each key: its cents, or null if it is removed, and the number of its records. The batch of
+    # step 2 runs twice.
     assert steps == [
         [0, {first: [100, 1], second: [50, 1]}],
         [1, {first: [90, 2], second: [50, 1]}],

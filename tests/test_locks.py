@@ -1,4 +1,4 @@
-"""The locks of what the build and the tests fetch: they fit what the project asks for, and every file has its hash."""
+"""The locks of the downloads: they match the requirements of the project, and every file has its hash."""
 
 import re
 import tomllib

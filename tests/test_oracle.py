@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from side import START, TYPES, Row, Side
 
 CLOSING_SECOND = 100_000
-CLOSING_VALUE = 9  # It passes every one-input conjunct, so the bounds alone decide whether it stays.
+CLOSING_VALUE = 9  # It passes every one-input conjunct, so only the bounds decide whether it stays.
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The pictures of a query in a browser: wide and narrow, of many inputs, of bounds from a second to a month."""
+"""The pictures of a query in a browser: wide and narrow, with many inputs, with bounds from a second to a month."""
 
 import json
 import re
@@ -20,7 +20,7 @@ BOUNDS = (1000, 3_600_000, 30 * 24 * 3_600_000)
 
 
 def result_of(page: str) -> dict[str, Any]:
-    """Return what a page's script has left in its element ``found``."""
+    """Return what a page's script has written to its element ``found``."""
     text = re.search(r'<pre id="found">(.*?)</pre>', page, re.DOTALL)
     assert text is not None
     found: dict[str, Any] = json.loads(unescape(text[1]) or "{}")
@@ -29,7 +29,7 @@ def result_of(page: str) -> dict[str, Any]:
 
 @needs_browser
 def test_pictures_of_all_sizes(tmp_path: Path) -> None:
-    """No text is on another or on a mark, no bar is a hairline, all of the width is used, colors are of the page."""
+    """No text covers another or a mark, no bar is a hairline, the full width is used, colors match the page."""
     batches = [made(inputs, bound) for inputs in (2, 12) for bound in BOUNDS]
     batches += [made(2, BOUNDS[1], future=True), made(3, 5000, 1), made(2, BOUNDS[1], 300)]
     look = (ROOT / "tests" / "look.js").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def test_pictures_of_all_sizes(tmp_path: Path) -> None:
 
 
 class Tab(BaseHTTPRequestHandler):
-    """What Spark's page has of the tab, without Spark: each look at the figures finds a batch more."""
+    """The tab as Spark's page shows it, without Spark: each request for the figures finds one more batch."""
 
     batches = made(2, 3_600_000, 30)
     known = 10
@@ -65,7 +65,7 @@ class Tab(BaseHTTPRequestHandler):
                 Tab.known = min(Tab.known + 1, len(Tab.batches))
             found = Tab.batches[: Tab.known]
             if "series" in parameters:
-                # Only sums. Batches 5 and 6 are one point; 6 is also among the whole ones.
+                # Only sums. Batches 5 and 6 are one point; 6 is also among the full batches.
                 found = [one | {"operators": [{**each, "tasks": None} for each in one["operators"]]} for one in found]
                 found[5:7] = [found[6] | {"firstBatch": 5, "batches": 2}]
             else:
@@ -118,7 +118,7 @@ def test_the_tab_stays_on_its_query_and_batch(tmp_path: Path) -> None:
     found = result_of(page)
     assert found["search"] == "?query=q"
     assert found["themes"] == ["light", "dark"]
-    # A batch each two seconds, on top of the ten at first; the one that was chosen stays.
+    # A batch every two seconds, in addition to the first ten; the chosen one stays.
     assert found["drawn"] >= 6
     assert int(found["last"]) == 9 + found["batches"] - 10
     assert found["shown"] == "9"

@@ -11,7 +11,7 @@ from streamjoin._packaging.jars import jar_path
 from streamjoin._spark.extension import EXTENSION
 
 BIN = Path(sys.executable).parent
-# It starts `python3` and `spark-submit` by name.
+# It finds `python3` and `spark-submit` on the PATH.
 PROGRAM = "import os, subprocess, sys; os.chdir(sys.argv[1]); sys.exit(subprocess.call(sys.argv[2:]))"
 
 

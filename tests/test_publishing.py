@@ -1,6 +1,6 @@
 """What is published, and the workflows that do it: names in one place, pinned actions, targets that exist.
 
-`make release try-release` builds and rehearses it; what it looks for is tried here on broken parts.
+`make release try-release` builds and rehearses it; here its checks run on broken parts.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def steps(name: str) -> list[dict[str, Any]]:
 
 
 def test_the_publisher_is_the_same_everywhere() -> None:
-    """Who changes `project/publisher` gets the list of the texts that have to follow."""
+    """After a change of `project/publisher`, this lists the texts to update."""
     name = re.escape("streamjoin")
     patterns = {
         rf"\b(io\.github\.[\w-]+):{name}": PUBLISHER["group"],
@@ -63,7 +63,7 @@ def test_the_publisher_is_the_same_everywhere() -> None:
     ]
     assert others == []
     assert PUBLISHER["organization"] in PUBLISHER["source"]
-    # Where the names can be read, they are.
+    # Code that can read the names does so.
     code = [file for file in TEXTS if file.endswith((".sbt", ".scala", ".xml", "Makefile"))]
     code += [file for file in TEXTS if file.startswith("project/") and file.endswith(".py")]
     spelled = [file for file in code if any(value in TEXTS[file] for value in PUBLISHER.values() if "." in value)]
@@ -112,7 +112,7 @@ def test_one_action_has_one_commit() -> None:
 
 
 def test_no_host_of_a_registry_is_named() -> None:
-    """The tools know them, so that a mirror can stand in for each."""
+    """The tools know them, so that a mirror can replace each."""
     host = re.compile(r"repo1?\.maven\.org|central\.sonatype|(?:test\.|upload\.|files\.)pypi|pypi\.org|pythonhosted")
     locks = "project/locks/"
     assert [file for file, text in TEXTS.items() if host.search(text) and not file.startswith((locks, "tests/"))] == []
@@ -144,8 +144,8 @@ def test_a_release_is_by_tag_with_the_rights_of_each_job_and_no_more() -> None:
         "pypi": "pypi",
         "docs": "github-pages",
     }
-    # Nothing is published before all of it was built and tried. PyPI has no way back either, so it
-    # comes second.
+    # Nothing is published before all of it was built and tried. A release on PyPI cannot be
+    # undone either, so it is second.
     assert [job.get("needs") for job in jobs.values()] == [None, "build", "maven", "pypi", "pypi"]
     tried = [step["run"] for step in jobs["build"]["steps"] if step.get("run", "").startswith("make")]
     assert tried == ["make release", "make docs", "make try-release"]

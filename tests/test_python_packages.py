@@ -1,7 +1,7 @@
 """Python's modules import each other in one direction only; `docs/architecture.md` describes them.
 
-An import within a function or below `TYPE_CHECKING` counts as any other: it is there to load something later or not at
-all, and still says that one module knows the other.
+An import within a function or below `TYPE_CHECKING` counts like any other: it loads something later or not at all, but
+one module still depends on the other.
 """
 
 import ast
@@ -35,7 +35,7 @@ MAY_IMPORT = {
 
 
 def imported(source: str) -> Iterator[str]:
-    """Yield what a module imports of the package, wherever the import stands: `streamjoin._spark.calls.ask`."""
+    """Yield what a module imports from the package, wherever the import is: `streamjoin._spark.calls.ask`."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)

@@ -1,4 +1,4 @@
-"""A query's batches as a report in one file and live: all places they come from, and names that try to be HTML."""
+"""A query's batches as a report in one file and live: from every location, and with names that try to be HTML."""
 
 import http.server
 import json
@@ -42,7 +42,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """Three orders and a delivery in two batches, of inputs and columns with names that no one has."""
+    """Three orders and a delivery in two batches, with hostile names of inputs and columns."""
     folder = tmp_path_factory.mktemp("reports")
     schema = StructType().add("id", IntegerType()).add(TIME, TimestampType())
 
@@ -102,7 +102,7 @@ class Page(HTMLParser):
 
 
 def checked(file: Path) -> Page:
-    """Return a report's page, which loads nothing and has no element that a name has made."""
+    """Return the page of a report after checking that it loads nothing and that no name has become an element."""
     found = Page(file.read_text(encoding="utf-8"))
     assert found.count("script") == 3, "the data, what draws and what shows it"
     assert found.count("img") == 0

@@ -1,8 +1,8 @@
 """A query that is stopped, or killed inside a batch, and continues in a new process neither loses nor doubles a row.
 
-The same files, one of each side per batch, are joined by a process that runs through, by processes that end after every
-few batches, and by processes that are killed (SIGKILL, the JVM too), twice at a chosen point of a batch and then at
-random. The joins are those of ``jobs/join_job.py``: several at once, in one process, because starting Spark takes
+The same files, one of each side per batch, are joined by a process that runs to the end, by processes that end after
+every few batches, and by processes that are killed (SIGKILL, the JVM too), twice at a chosen point of a batch and then
+at random. The joins are those of ``jobs/join_job.py``: several at once, in one process, because starting Spark takes
 longest.
 """
 

@@ -1,6 +1,6 @@
-"""The documentation as a site builds without a warning, and no link inside of it leads nowhere.
+"""The site of the documentation builds without a warning, and none of its internal links is broken.
 
-The same for links between the Markdown files that readers see in the repository.
+Nor is any link between the Markdown files that readers see in the repository.
 """
 
 import ast
@@ -52,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def broken(site: Path) -> Iterator[str]:
-    """The links of all pages that stay in the site and lead to no file, or to no place in it."""
+    """Yield the internal links of all pages that lead to a missing file, or to a missing place in it."""
     pages = {file: Page(file) for file in site.rglob("*.html")}
     for file, page in pages.items():
         for link in page.links:

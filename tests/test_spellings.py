@@ -1,4 +1,4 @@
-"""One thing is written one way in all functions: join types, columns, keys, `on`, durations, arrangements, inputs."""
+"""All functions accept the same spellings: join types, columns, keys, `on`, durations, arrangements, inputs."""
 
 import copy
 import inspect
@@ -66,7 +66,7 @@ def tables(shop: Shop) -> Shop:
 
 
 def plan(df: DataFrame) -> str:
-    """Return the analyzed plan without what differs each time it is made."""
+    """Return the analyzed plan without ids, which differ each time."""
     text = df._jdf.queryExecution().analyzed().toString()
     return re.sub(r"#\d+L?|@[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|path=[^,\]]*", "", text)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import streamjoin as sj
 
-# Behind the tests, which have a module shop too.
+# At the end of the path: the tests have a module shop too.
 sys.path.append(str(ROOT / "examples"))
 from symptoms import SYMPTOMS, Shop
 

@@ -104,7 +104,7 @@ def test_the_types_of_the_document(customers: Shop) -> None:
 
 
 def test_a_row_of_the_table_that_comes_late(customers: Shop) -> None:
-    """The document's purchase by a customer whose row comes later."""
+    """The document's purchase by a customer whose row arrives later."""
 
     def named(orders: DataFrame) -> DataFrame:
         return sj.join(orders, names(), how="left").select("item", "name")

@@ -1,8 +1,9 @@
 """Random changelogs, looked up by streams and joined with each other, compared with a replay in plain Python.
 
 A story has two tables and a stream. In each step a table gets a version, or the stream gets rows, or the queries are
-stopped and restarted, sometimes with their last batch once more. Each batch of a look-up has to see the tables as they
-were when it was planned, whatever has come since; the changes of the join of both tables have to add up to their join.
+stopped and restarted, sometimes with their last batch once more. Each batch of a look-up has to see the tables of
+the time when it was planned, regardless of later versions. The changes of the join of both tables have to add up to
+that join.
 
 ``STREAMJOIN_SEEDS`` is the number of stories, ``STREAMJOIN_FIRST_SEED`` the first of them.
 """
@@ -128,9 +129,9 @@ def joined(left: list[Row], right: list[Row], how: How, condition: list[Equality
     pairs = [(a, b) for a in left for b in right if all(part.holds(a, b) for part in condition)]
     rows = Rows((a[0], a[2], b[0], b[2]) for a, b in pairs)
     if how in ("left", "full"):
-        rows.update((a[0], a[2], None, None) for a in left if all(a is not met for met, _ in pairs))
+        rows.update((a[0], a[2], None, None) for a in left if all(a is not matched for matched, _ in pairs))
     if how in ("right", "full"):
-        rows.update((None, None, b[0], b[2]) for b in right if all(b is not met for _, met in pairs))
+        rows.update((None, None, b[0], b[2]) for b in right if all(b is not matched for _, matched in pairs))
     return rows
 
 
@@ -153,7 +154,7 @@ class LookUp:
         join = sj.join(table, stream, on, "right") if self.how == "right" else sj.join(stream, table, on, self.how)
         self.running = Running(self.shop, f"look-up-{self.number}", join.select("aid", "av", "bid", "bv"))
 
-    def meet(self, facts: list[Row]) -> None:
+    def look_up(self, facts: list[Row]) -> None:
         """Look up new rows, in a batch of their own."""
         version = len(self.table.versions) - (2 if self.which == "previous" else 1)
         # All rows of the stream are preserved, whichever side it is on.
@@ -199,7 +200,7 @@ def test_a_replay_in_python_says_the_same(shop: Shop, seed: int) -> None:
             facts += len(rows)
             shop.feed("facts", *(dict(zip(("aid", "ak", "av"), row, strict=True)) for row in rows))
             for look_up in look_ups:
-                look_up.meet(rows)
+                look_up.look_up(rows)
         else:
             (a if action == "a" else b).change()
             both.settle()
@@ -212,6 +213,6 @@ def test_a_replay_in_python_says_the_same(shop: Shop, seed: int) -> None:
         for row, times in both.batches[number].items():
             assert times == 1, f"seed {seed}: batch {number} has a row twice"
             sums[row[:-1]] += row[-1]
-        assert min(sums.values(), default=0) >= 0, f"seed {seed}: more went than had come"
+        assert min(sums.values(), default=0) >= 0, f"seed {seed}: more rows were removed than added"
     expected = joined(a.at(len(a.versions) - 1), b.at(len(b.versions) - 1), how, condition)
     assert +sums == expected, f"seed {seed}: {how}, {condition}"

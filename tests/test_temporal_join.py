@@ -205,7 +205,7 @@ def test_the_closest_as_duckdb_finds_it(
                 db.execute(f"INSERT INTO {table} VALUES (?, ?, ?)", [key, time.replace(tzinfo=None), value])
         distance = "abs(epoch_ms(r.since) - epoch_ms(l.order_time)), r.since"
         closest = f"SELECT rate FROM r WHERE code = currency AND {candidates} ORDER BY {distance} LIMIT 1"
-        answer = db.execute(f"SELECT cents, ({closest}) AS met FROM l ORDER BY order_time").fetchall()
+        answer = db.execute(f"SELECT cents, ({closest}) AS matched FROM l ORDER BY order_time").fetchall()
     expected = [row for row in answer if how == "left" or row[1] is not None]
     assert found == expected
     assert any(row[1] is not None for row in expected)

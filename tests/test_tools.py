@@ -1,4 +1,4 @@
-"""`make` says which tools of the machine are missing or too old, a line each, before it builds or installs anything."""
+"""`make` says which tools of the machine are missing or too old, one line each, before it builds or installs."""
 
 import shutil
 import subprocess

@@ -15,7 +15,7 @@ import pytest
 from browser import CHROMIUM, document
 from conftest import PATIENCE, ROOT
 
-# How long the page looks for new batches, by its own clock. It stands while the page waits.
+# How long the page looks for new batches, by its own clock. It does not move while the page waits.
 PAGE_MS = 600_000
 
 
@@ -48,7 +48,7 @@ def job() -> Iterator[Job]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            # What Spark prints about itself comes before.
+            # Spark prints about itself first.
             line = next(line for line in process.stdout if line.startswith("http"))
             page, query = line.split()
             # The name of this machine may lead a browser to a proxy.
@@ -74,7 +74,7 @@ def test_a_browser_draws_each_new_batch(job: Job, tmp_path: Path) -> None:
     assert all(f'data-series="{name}"' in page for name in ("watermarks", "rows", "state", "phases"))
     assert 'data-input="orders"' in page
     assert "left outer interval join" in page
-    # The name of the query is text, whoever has written it into the page.
+    # The name of the query is text wherever the page contains it.
     assert "<title>taken</title>" not in page
     assert "&lt;script&gt;document.title" in page
     assert "<script>document.title" not in page

@@ -1,4 +1,4 @@
-"""Changes keep databases current by key: PostgreSQL, MariaDB, and Derby for what any database understands."""
+"""Changes keep databases current by key: PostgreSQL, MariaDB, and Derby for standard SQL."""
 
 import os
 import random
@@ -254,10 +254,10 @@ def test_rows_that_swap_their_values_in_another_unique_index(kept: Kept, databas
     swap = [change(1, "x", 1, -1), change(2, "y", 2, -1), change(1, "y", 1, 1), change(2, "x", 2, 1)]
     kept.feed(*swap, change(3, "z", 3, -1), change(3, "q", 3, 1), change(4, None, 4, -1), change(4, "z", 4, 1))
     kept.run()
-    # The row whose value another one took was deleted and came again; the others were updated.
+    # The row whose value another row took was deleted and inserted again; the others were updated.
     rows = [["1", "y", "1", "new"], ["2", "x", "2", "new"], ["3", "q", "3", "new"], ["4", "z", "4", "mine"]]
     assert database.query("SELECT * FROM t ORDER BY a") == rows
-    # A value that a row of no changed key has stays an error, and that row stays.
+    # A value of a row whose key did not change is still an error, and that row stays.
     kept.feed(change(5, "q", 5, 1))
     with pytest.raises(StreamingQueryException, match="t_b_key"):
         kept.run()
@@ -270,7 +270,7 @@ def test_rows_that_swap_their_values_in_an_index_with_a_column_of_the_target(kep
     kept.feed(change(1, "x", 1, -1), change(2, "y", 2, -1), change(1, "y", 1, 1), change(2, "x", 2, 1))
     kept.run()
     assert database.query("SELECT a, b, own FROM t ORDER BY a") == [["1", "y", "new"], ["2", "x", "new"]]
-    # With another value in their own column, they are in nobody's way.
+    # With different values in their own column, they do not conflict.
     database.query("UPDATE t SET own = 'mine' WHERE a = 2")
     kept.feed(change(1, "y", 1, -1), change(2, "x", 2, -1), change(1, "x", 1, 1), change(2, "y", 2, 1))
     kept.run()
@@ -288,7 +288,7 @@ def test_mariadb_keeps_a_table_current(shop: Shop, mariadb: MariaDb) -> None:
         return in_order([(value(a), None if b == "null" else b, value(v)) for a, b, v in rows])
 
     _check_random(Kept(shop, mariadb.options("t")), read, [None, "x", "X", "x ", "'\"`"])
-    # The alias of the staging table was once called so.
+    # The alias of the staging table once had this name.
     kept = Kept(shop, mariadb.options("s"), "more")
     mariadb.query("CREATE OR REPLACE TABLE s (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
     kept.feed(change(1, "x", 1, 1), change(2, "y", 2, 1))

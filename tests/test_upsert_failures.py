@@ -1,4 +1,4 @@
-"""Upserts into PostgreSQL, each batch once: batches that run again, drivers that die, targets that do not belong."""
+"""Upserts into PostgreSQL, each batch once: batches that run again, drivers that die, targets of other queries."""
 
 import subprocess
 import sys
@@ -69,11 +69,11 @@ def test_the_target_and_the_checkpoint_have_to_belong_together(shop: Shop, kept:
         kept.feed(change(number, "x", 1, 1))
     kept.run()
     everything = database.query("SELECT * FROM t ORDER BY a")
-    # The database was put back: it lacks a batch.
+    # The database was restored: it lacks a batch.
     database.query("UPDATE streamjoin_batches SET batch = 1")
     kept.feed(change(3, "x", 1, 1))
     rejected("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED", kept.run, "it lacks changes")
-    # The checkpoint was put back: another batch has the number.
+    # The checkpoint was restored: another batch has the number.
     database.query("UPDATE streamjoin_batches SET batch = 3, planned_ms = 1")
     rejected("STREAMJOIN_UPSERT_BATCH.CHECKPOINT_RESTORED", kept.run, "was restored to an earlier state")
     database.query("UPDATE streamjoin_batches SET batch = 9")
@@ -98,14 +98,14 @@ def test_a_table_that_was_created_again_without_its_rows(kept: Kept, database: P
     # Another table has taken its place, with its rows.
     database.query("CREATE TABLE u AS SELECT * FROM t; DROP TABLE t; ALTER TABLE u RENAME TO t")
     batch(change(1, "x", 1, -1))
-    # All rows went by changes.
+    # Changes removed all rows.
     assert batch(change(2, "x", 2, -1)) == []
     database.query(f"DROP TABLE t; {create}")
     assert batch(change(3, "x", 3, 1)) == [["3"]]
-    # Somebody has taken them out.
+    # Somebody else removed them.
     database.query("DELETE FROM t")
     assert batch(change(4, "x", 4, 1)) == [["4"]]
-    # A batch that changes nothing says nothing else.
+    # A batch that changes nothing is no exception.
     batch(change(5, "x", 5, 1), change(5, "x", 5, -1))
     database.query(f"DROP TABLE t; {create}")
     last = change(6, "x", 6, 1)

@@ -41,9 +41,9 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert all("extra == " in line for line in needs), "clusters bring their own Spark"
 
 
-# Commands of README.md that are not run as they are: the repository is copied, targets of make are
-# looked up, and the wheel is the one of this module. A new environment gets links to the PySpark of
-# this one: unpacking it takes longest.
+# Commands of README.md that are replaced: the repository is copied, targets of make are looked up,
+# and the wheel is the one of this module. A new environment gets links to the PySpark of this one,
+# because unpacking it takes longest.
 STAND_INS = """
 set -e
 git() { mkdir streamjoin && cp "$ROOT/Makefile" streamjoin; }
@@ -60,7 +60,7 @@ python3() {
 
 
 class Block(NamedTuple):
-    """A block of README.md: its language and its text, and what it shall print, if the page says so."""
+    """A block of README.md: its language, its text, and its output if the page shows it."""
 
     language: str
     text: str

@@ -20,7 +20,7 @@ from test_oracle import Trace, in_duckdb, random_trace
 
 import streamjoin as sj
 
-# The closing rows lie past this time, all other rows before it.
+# The closing rows are after this time, all other rows before it.
 END = START + timedelta(seconds=50_000)
 WINDOW = 7
 

@@ -142,7 +142,7 @@ class Trace:
         return f"{sql(terms[0])} {parts[2]} {sql(terms[1])}"
 
     def at(self, line: int, reason: str) -> str:
-        """Return the whole story with an arrow at a line, and the reason."""
+        """Return the whole story with an arrow at a line and the reason."""
         shown = [f"{'-->' if n == line else '   '} {n:3}  {text}" for n, text in enumerate(self.lines, start=1)]
         return "\n".join(["", *shown, f"{self.name}, line {line}: {reason}"])
 

@@ -1,4 +1,4 @@
-"""What the tests of upserts share: a stream of changes, and how it is run into a target."""
+"""What the tests of upserts share: a stream of changes, and the query that writes it to a target."""
 
 from pathlib import Path
 from typing import Any

@@ -1,17 +1,17 @@
-"""Writes the golden checkpoints of the state format at hand: ``format-<number>-<joins>.tar.gz`` beside this file.
+"""Writes the golden checkpoints of the state format at hand: ``format-<number>-<joins>.tar.gz`` next to this file.
 
-A checkpoint of each join and state store, stopped in the middle, with the files that come after and what came out
-before. They are made once for each format and kept for good: ``test_golden.py`` restores all of them and goes on.
-Before the first release ``stream-joins/0`` in them was written anew, when that file got its version 2, and when what
-is in it of temporal, as-of and rematch joins became fields.
+Each has the checkpoint of each join and state store, stopped in the middle, with the remaining input files and the
+rows emitted so far. They are made once for each format and never change: ``test_golden.py`` restores and continues all
+of them. Before the first release, ``stream-joins/0`` in them was rewritten twice: when that file got its version 2, and
+when its description of temporal, as-of and rematch joins became fields.
 
-An archive holds the joins that came with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
-``format-3-rematch.tar.gz`` a join with a table that keeps rows; both came after those of ``format-3.tar.gz``.
+An archive holds the joins that were new with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
+``format-3-rematch.tar.gz`` a join with a table that keeps rows; both are later than ``format-3.tar.gz``.
 ``format-4-names.tar.gz`` has a join on the name of a column with ``within=``, and a window join.
-``make.py`` writes the archive that its argument names. From format 4 on the left side runs ahead in the middle, over
-so much time that its rows lie in wide buckets.
+``make.py`` writes the archive that its argument names. From format 4 on, the left side runs ahead in the middle by so
+much time that its rows lie in wide buckets.
 
-The checkpoints know their input by its path, so they are made in one that is nobody's.
+Checkpoints contain the path of their input, so they are made in a folder that is the same on all machines.
 """
 
 import json
@@ -92,7 +92,7 @@ def at(seconds: float) -> str:
 
 
 def write(folder: Path, number: int, lines: list[dict[str, object]]) -> None:
-    """Write one file, in the order of which Spark takes them by their times of modification."""
+    """Write one file; Spark takes files in the order of their modification times."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{number}.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in lines))

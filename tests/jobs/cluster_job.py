@@ -3,11 +3,11 @@
 One query has three joins: a chain, a temporal join that takes the deliveries for the history of a table, and an as-of
 join. Every batch writes its rows to ``<output>/<batch>.json``. What may go wrong (``--disturb``, one or more of them):
 
-- ``retry``: the first attempt of a task fails when it has handed on some of its rows;
+- ``retry``: the first attempt of a task fails after it has passed on some of its rows;
 - ``speculate``: the first attempt of a task is so slow that Spark starts a second one, which it does on another
   host only;
-- ``executor``: one of the two executors is killed in the third batch, when tasks have already taken what the temporal
-  and the as-of join gave: those that ran there run once more, after their commits.
+- ``executor``: one of the two executors is killed in the third batch, after tasks have read the output of the temporal
+  and the as-of join: the tasks that ran there run once more, after their commits.
 """
 
 import json
@@ -70,9 +70,9 @@ def main() -> None:
 
 
 def disturbance(kind: str, output: str) -> Callable[[int | None], int | None]:
-    """Return a function of an id, for the tasks of the chain, and those that take what the other joins give.
+    """Return a function of an id, for the tasks of the chain and those that read the output of the other joins.
 
-    It disturbs a first attempt once, and leaves a mark; another attempt that comes to the same row leaves one too.
+    It disturbs a first attempt once, and leaves a mark; another attempt that reaches the same row leaves one too.
     """
 
     def same(row_id: int | None) -> int | None:
@@ -101,7 +101,7 @@ def disturbance(kind: str, output: str) -> Callable[[int | None], int | None]:
 
 
 def kill_own_executor(mark: Path) -> None:
-    """Kill the process that has started the daemon of this worker; the first one that comes here, no other."""
+    """Kill the process that started the daemon of this worker; only the first call does so."""
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:

@@ -1,13 +1,13 @@
 """Maintains two arrangements and reads them by a delta join on a small cluster of processes, step by step.
 
-A step lets one more file of each input come and waits until all queries have read it. What goes wrong on purpose:
+A step adds a file to each input and waits until all queries have read it. What goes wrong on purpose:
 
-- in step 1 the first attempts of a task of a maintaining query and of a task of the join fail, when they have handed
+- in step 1, the first attempts of a task of a maintaining query and of a task of the join fail after they have passed
   on some of their rows;
 - one of the two executors is killed while the queries are at step 3, by ``--lose worker`` together with its worker.
 
-The changes of the join, and what its look-ups have loaded, are written to ``<output>/<step>.json``; the rows of the
-arrangements in the end to ``<output>/<name>.json``.
+The changes of the join, and what its look-ups have loaded, are written to ``<output>/<step>.json``. At the end, the
+rows of the arrangements are written to ``<output>/<name>.json``.
 """
 
 import json
@@ -83,7 +83,7 @@ def main() -> None:
             killing.join()
             wait_for_another(spark, before, fewer=args.lose == "worker")
         group = str(queries[-1].runId)
-        # An idle query says again what it has said.
+        # An idle query repeats its last report.
         progress = [each for each in queries[-1].recentProgress if "addBatch" in each.durationMs]
         loaded = [int(source.metrics.get("loadedRows", 0)) for each in progress[seen:] for source in each.sources]
         seen = len(progress)
@@ -132,7 +132,7 @@ def failing_once(mark: Path, row: int) -> Callable[[int | None], int | None]:
 
 
 def tasks_of(spark: SparkSession, group: str) -> dict[int, int]:
-    """Return how many tasks each stage of a query has had, of those that Spark still knows."""
+    """Return the number of tasks in each stage of a query that Spark still knows."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = {stage for job in jobs if job is not None for stage in job.stageIds}
@@ -146,7 +146,7 @@ def executors(spark: SparkSession) -> set[str]:
 
 
 def wait_for_another(spark: SparkSession, before: set[str], fewer: bool) -> None:
-    """Wait until another executor has come for one of those before, or one is gone for good."""
+    """Wait until an executor has been replaced, or removed if there are fewer."""
     deadline = time.monotonic() + 60
     while (now := executors(spark)) == before or len(now) != len(before) - fewer:
         assert time.monotonic() < deadline, f"there were {before}, and there are {now}"

@@ -1,10 +1,9 @@
 """Maintains two arrangements, reads them by a delta join, one file of each a batch, looks one of them up, and ends.
 
 Every batch of the join writes its rows to ``<output>/batches/<batch>/<process>.json``, one of the look-up to
-``<output>/looked``, and one of a look-up that keeps rows without a match to ``<output>/kept``: a batch that is run
-again, by a later process, adds a file next to the first, and a test can see whether both times the rows were the same.
-In the end the rows of the arrangements, as they are at each version that can be read, are written to
-``<output>/<name>.json``.
+``<output>/looked``, and one of a look-up that keeps rows without a match to ``<output>/kept``: a batch that
+runs again in a later process adds a file next to the first, so a test can compare the rows of both. At the end, the
+rows of the arrangements at each version that can be read are written to ``<output>/<name>.json``.
 """
 
 import functools
@@ -83,7 +82,7 @@ def joined() -> DataFrame:
 
 
 def looked_up(spark: SparkSession, folder: Path, rematch: str | None = None) -> DataFrame:
-    """Return the rows in the files of ``b``, each with those of ``a`` that have its key when it comes, or later."""
+    """Return the rows in the files of ``b``, each with the rows of ``a`` that have its key on arrival, or later."""
     rows = (
         stream(spark, folder / "b", SCHEMAS["b"])
         .withColumn("t", F.timestamp_seconds("n"))

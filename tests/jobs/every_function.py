@@ -1,7 +1,7 @@
 """Calls every function of the package, in one kind of session, and prints the results.
 
 ``python every_function.py <kind> <folder>``: the kind is ``classic``, ``local`` (a Spark Connect server in this
-process) or the address of a server, ``sc://...``. The output says nothing of the kind, so that all can be compared.
+process) or the address of a server, ``sc://...``. The output does not depend on the kind, so that all can be compared.
 """
 
 import os
@@ -81,7 +81,7 @@ def show(what: str, df: DataFrame, *columns: Any) -> None:
 
 
 def rejected(what: str, call: Callable[[], Any]) -> None:
-    """Print an error; the Column that it names reads otherwise in each kind of session."""
+    """Print an error, with the id of the Column that it names replaced, because it differs between sessions."""
     try:
         call()
     except PySparkException as error:

@@ -1,4 +1,4 @@
-"""One run of a query that goes on from its checkpoint, in a session of any kind, and prints what is in its sink.
+"""One run of a query that continues from its checkpoint, in a session of any kind, and prints the rows in its sink.
 
 ``python handed_over.py <kind> <folder>``: as for every_function.py. The query has a window join on a name, and
 reads what has been put into the folder.

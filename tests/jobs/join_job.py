@@ -2,12 +2,12 @@
 
 The type ``chain`` is a left outer join of both, and of that with a third folder; ``window`` is a full outer join of
 both with a window, in the order of its rowtime, ``within`` one on the name of a column. ``temporal`` takes the right
-side for the history of a table, with deletes, and ``asof`` finds the nearest row of it; both come in the order of the
+side for the history of a table, with deletes, and ``asof`` finds the nearest row of it; both emit in the order of the
 left time. ``rematch`` looks up left rows in the right side as a table, which is brought up to date before, and keeps
 those without a match.
 
-Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that is run again, by a later
-process, adds a file next to the first, and a test can see whether both times the rows were the same.
+Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that runs again in a later
+process adds a file next to the first, so a test can compare the rows of both.
 
 With ``--pause before:3`` every query stops in batch 3 before it has written its rows (``after:3``: after), leaves
 a mark in ``<output>/paused`` and waits to be killed.

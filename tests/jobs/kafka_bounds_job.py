@@ -36,7 +36,7 @@ def main() -> None:
     on = F.expr("o.order_id = d.order_id")
     joined = sj.join(orders, deliveries, on, "left_outer", within=("0 seconds", "1 hour"))
     out = joined.select(F.col("o.order_id").alias("order_id"), F.col("d.partition").alias("partition"))
-    # Both partitions have spoken when the query starts.
+    # Both partitions have had a row when the query starts.
     for partition in (0, 1):
         write("deliveries", partition, None, "10:00")
     write("orders", 0, 1, "10:00")
@@ -48,7 +48,7 @@ def main() -> None:
         print(json.dumps(sorted(tuple(row) for row in spark.table("out").collect())))
 
     step()
-    # Partition 0 has passed the orders by far; partition 1 still has a delivery of theirs.
+    # Partition 0 is far past the orders; partition 1 still has a delivery for them.
     write("deliveries", 0, None, "20:00")
     step()
     write("deliveries", 1, 1, "10:30")

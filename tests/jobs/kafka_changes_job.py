@@ -1,4 +1,4 @@
-"""Reads a topic of changes from its beginning, in one batch and without a time for each; prints what it says.
+"""Reads a topic of changes from its beginning, in one batch and without a time for each; prints the results.
 
 The first topic is a flat log; the second one has Debezium's envelopes, all of one time.
 """
@@ -15,7 +15,7 @@ TABLE = "STRUCT<id: INT, v: STRING>"
 
 
 def main() -> None:
-    """Print the table that is kept of the flat log, then what rows find among the versions; in Python and in SQL."""
+    """Print the table of the flat log, then the matches of rows with the versions; in Python and in SQL."""
     args = arguments(__doc__, "work", bootstrap=REQUIRED)
     spark = sj.configure(SparkSession.builder.master("local[2]")).getOrCreate()
     spark.conf.set("spark.streamjoin.arrangements", str(args.work / "arrangements"))

@@ -1,4 +1,4 @@
-"""Keeps a compacted topic of Kafka up to date by a delta join; prints what the topic says after each step, by key."""
+"""Keeps a compacted topic of Kafka up to date by a delta join; prints the topic by key after each step."""
 
 import json
 from typing import Any

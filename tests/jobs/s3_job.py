@@ -1,7 +1,7 @@
 """Joins two folders of JSON files with its checkpoints on S3, keeps both as arrangements there, joins these, and ends.
 
-Every batch of a join writes its rows to ``<output>/<query>/<batch>/<process>.json``: a batch that is run again, by a
-later process or by another one at the same time, adds a file next to the first.
+Every batch of a join writes its rows to ``<output>/<query>/<batch>/<process>.json``: a batch that runs again, in a
+later process or in another one at the same time, adds a file next to the first.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Joins three streams with a fixed rate, with restarts, and prints what grew.
+"""Joins three streams at a fixed rate, with restarts, and prints what grew.
 
 A second of wall time brings a second of event time: a file of each stream. The query is stopped and started again
 every ``--restart`` seconds. Every two seconds, after a collection of garbage, a sample is taken of the heap, of the
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLE_SECONDS = 2
-# A delivery comes so many seconds after its order, a return so many after its delivery.
+# The seconds from an order to its delivery, and from a delivery to its return.
 DELIVERED, RETURNED = 4, 3
 
 
@@ -66,7 +66,7 @@ class Soak:
         )
 
     def run(self, seconds: int, restart: int) -> dict[str, Any]:
-        """Feed the streams for so many seconds; return the figures."""
+        """Feed the streams for some seconds; return the figures."""
         query = self.start()
         samples: list[dict[str, float]] = []
         begun = time.monotonic()
@@ -133,7 +133,7 @@ class Soak:
             self.write(name, second, [-1 - place])
 
     def write(self, name: str, second: int, ids: Any) -> None:
-        """Write the rows of these ids, which all come in one second, as one file."""
+        """Write the rows of these ids, all within one second, as one file."""
         moment = START + timedelta(seconds=second)
         lines = []
         for place, i in enumerate(ids):
@@ -151,7 +151,7 @@ class Soak:
                 self.reported = progress.batchId
 
     def sample(self, query: StreamingQuery, second: int) -> dict[str, float]:
-        """Return what is held right now."""
+        """Return a sample of the resources in use."""
         jvm = self.spark.sparkContext._jvm
         assert jvm
         gc.collect()  # what Python still holds stays in the JVM
@@ -169,7 +169,7 @@ class Soak:
         }
 
     def same(self, seconds: int) -> bool:
-        """Tell whether every order came out once, with its delivery and return if it has them in time."""
+        """Tell whether every order was emitted once, with its delivery and return if they are in time."""
         joined = self.spark.read.parquet(str(self.work / "joined")).where("oi >= 0")
         orders = seconds * self.rate
         expected: Counter[tuple[int, int | None, int | None]] = Counter()
@@ -183,9 +183,8 @@ class Soak:
 def growth(samples: list[dict[str, float]], name: str, restart: int) -> dict[str, float]:
     """Return the mean after a warm-up of a third of the time, and how the fitted line rises from there to the end.
 
-    Between two restarts all of this goes up and down; the line is fitted to the medians of these spans.
-    ``perMinute`` is in the samples' unit, ``rise`` a part of the mean: what grows in line with time from the beginning
-    has one of 1.
+    All values go up and down between two restarts; the line is fitted to the medians of these spans. ``perMinute`` is
+    in the samples' unit. ``rise`` is a fraction of the mean: a value that has grown linearly from zero has a rise of 1.
     """
     spans = defaultdict(list)
     for sample in samples[len(samples) // 3 :]:
@@ -194,7 +193,7 @@ def growth(samples: list[dict[str, float]], name: str, restart: int) -> dict[str
     medians = [statistics.median(sample[name] for sample in span) for span in spans.values()]
     line = statistics.linear_regression(seconds, medians)
     mean = statistics.mean(medians)
-    # A mean of nothing is for the caller to find.
+    # The caller rejects a mean of zero.
     rise = line.slope * (seconds[-1] - seconds[0]) / mean if mean else 0.0
     return {"mean": round(mean, 1), "perMinute": round(line.slope * 60, 2), "rise": round(rise, 3)}
 

@@ -92,7 +92,7 @@ def rejected(who: str, what: str, call: Callable[[], Any]) -> None:
 
 ann, bob = session("ann"), session("bob")
 running = started(ann, "ann")
-time.sleep(1)  # the figures of a batch come a moment after its end
+time.sleep(1)  # the figures of a batch are written a moment after its end
 ask("ann", ann, "payments", "payments")
 ask("ann", ann, "its id", str(running.id))
 ask("bob", bob, "payments", "payments")

@@ -9,7 +9,7 @@ from job import quiet_session
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-# A page that takes it for more than text has another title.
+# A page that does not treat it as text gets another title.
 NAME = "<script>document.title = 'taken'</script>"
 
 

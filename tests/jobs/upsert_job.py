@@ -1,4 +1,4 @@
-"""Keeps a table of a database current, batch by batch, from files that it writes the first time."""
+"""Keeps a table of a database current, batch by batch, from files that it writes in its first run."""
 
 import json
 import os

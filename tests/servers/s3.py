@@ -1,4 +1,4 @@
-"""An S3 server on this machine, and what Hadoop's client has to know of it: for tests and benchmarks."""
+"""An S3 server on this machine, and the settings of Hadoop's client for it, for tests and benchmarks."""
 
 import subprocess
 import time
@@ -46,14 +46,14 @@ class Store:
                 time.sleep(0.2)
 
     def has_got(self, path: str) -> bool:
-        """Return whether an object of the bucket has been written, as the log says."""
+        """Return whether the log says that an object of the bucket has been written."""
         return f'"PUT /streams/{path} ' in self.log.read_text()
 
     def _create_bucket(self) -> None:
         urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/streams", method="PUT")).close()
 
     def stop(self) -> None:
-        """End the server; what it had is gone."""
+        """End the server; its objects are lost."""
         self.process.terminate()
         self.process.wait()
 
