@@ -125,10 +125,7 @@ def w2f(orders: int, batch_rows: int, items: int) -> Streams:
         batch_rows: orders in a file, and clicks in one.
         items: how many different keys.
     """
-    order_rows = f"""
-        SELECT range AS order_id, draw(range, 1, {items}) AS item, {_time("range")} AS order_time,
-               'customer-' || (range % 10007) AS customer
-        FROM range({orders})"""
+    order_rows = _item_order_rows(orders, items)
     click_rows = f"""
         SELECT range AS click_id, draw(range, 2, {items}) AS clicked_item, {_time("range")} AS click_time,
                'page-' || (range % 101) AS page
@@ -151,10 +148,7 @@ def priced(orders: int, batch_rows: int, versions: int) -> Streams:
         versions: prices of an item; the first tenth of the orders finds one for some items only if there are ten.
     """
     items = orders // versions
-    order_rows = f"""
-        SELECT range AS order_id, draw(range, 1, {items}) AS item, {_time("range")} AS order_time,
-               'customer-' || (range % 10007) AS customer
-        FROM range({orders})"""
+    order_rows = _item_order_rows(orders, items)
     # Each run of as many prices as there are items has one of each: 7919 is prime, and no divisor
     # of their number.
     price_rows = f"""
@@ -344,6 +338,13 @@ def _deliveries(rows: str, payload: bool = False) -> Table:
         + (", '' AS details" if payload else "")
     )
     return Table("deliveries", "delivery_id", "delivered_order_id", "delivery_time", rows, closing)
+
+
+def _item_order_rows(orders: int, items: int) -> str:
+    return f"""
+        SELECT range AS order_id, draw(range, 1, {items}) AS item, {_time("range")} AS order_time,
+               'customer-' || (range % 10007) AS customer
+        FROM range({orders})"""
 
 
 def _item_orders(rows: str) -> Table:

@@ -1,6 +1,6 @@
 """The runs: on which streams, with which join, by which sides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.generate import JoinType, Streams, band, history, hot_key, loaded, priced, w2, w2f
@@ -231,33 +231,23 @@ def _catch_up(days: int, short: str, words: str, how: JoinType, has_key: bool) -
 
 
 def _small_batches(scale: float) -> Scenario:
-    """Return small batches over a state of constant size: it keeps as much time as the first file covers."""
     load = _rows(50_000, scale)
     batches = max(_rows(200, min(scale, 1)), 60)
-    return Scenario(
-        "small-batches",
-        "small-batches",
-        f"Small batches: {batches} of 100 rows over a state that slides along with them, inner",
-        loaded(load, batches, batch_rows=50, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90),
-        "inner",
-        sides=WITH_FILES,
-        measured=(21, batches + 1),
-    )
+    title = f"Small batches: {batches} of 100 rows over a state that slides along with them, inner"
+    return _sliding("small-batches", title, load, batches, batch_rows=50, warm_up=20)
 
 
 def _many_partitions(scale: float) -> Scenario:
     """Return small batches with Spark's default number of partitions: each task has a few rows."""
     load, batches = _rows(10_000, scale), 30
-    return Scenario(
-        "many-partitions",
-        "many-partitions",
-        f"Many partitions: {batches} batches of 1,000 rows over 200 partitions, inner",
-        loaded(load, batches, batch_rows=500, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90),
-        "inner",
-        sides=WITH_FILES,
-        measured=(6, batches + 1),
-        partitions=200,
-    )
+    title = f"Many partitions: {batches} batches of 1,000 rows over 200 partitions, inner"
+    return replace(_sliding("many-partitions", title, load, batches, batch_rows=500, warm_up=5), partitions=200)
+
+
+def _sliding(name: str, title: str, load: int, batches: int, batch_rows: int, warm_up: int) -> Scenario:
+    """Return small batches over a state of constant size: it keeps as much time as the first file covers."""
+    streams = loaded(load, batches, batch_rows=batch_rows, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90)
+    return Scenario(name, name, title, streams, "inner", sides=WITH_FILES, measured=(warm_up + 1, batches + 1))
 
 
 def _memory_scenarios(streams: Streams) -> list[Scenario]:
