@@ -365,6 +365,7 @@ def test_what_cannot_be_read(shop: Shop, orders: sj.Arrangement) -> None:
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.delta_join({"o": "orders", "r": "returns"}, "o.id = r.id"))
     rejected("STREAMJOIN_NO_VERSION", lambda: orders.toDF(1).collect(), "the newest is 0")
     rejected("STREAMJOIN_OPTION", lambda: orders.toDF(-1).collect(), "version")
+    assert rows_of(orders.toDF()) == rows_of(orders.toDF(0)) == [(1, 7, 1)]
     rejected("STREAMJOIN_OPTION", lambda: shop.spark.read.format("streamjoin").load())
     other = "day INT, id INT, customer INT"
     rejected("STREAMJOIN_OPTION", shop.spark.read.format("streamjoin").schema(other).load("orders").collect, "schema")

@@ -127,6 +127,7 @@ rejected("bob", "shares all", lambda: bob.conf.set("spark.streamjoin.shareQuerie
 bob.conf.set("spark.streamjoin.executorIndexMemory", "1k")
 rejected("bob", "takes the server's memory", lambda: started(bob, "bob"))
 bob.conf.unset("spark.streamjoin.executorIndexMemory")
+rejected("bob", "leaves it out", lambda: started(bob, "bob").stop())
 
 orders = ann.readStream.schema("card STRING, t TIMESTAMP").json(str(FOLDER / "ann" / "orders"))
 kept = sj.arrange(orders, "orders", keys="card").trigger(availableNow=True)

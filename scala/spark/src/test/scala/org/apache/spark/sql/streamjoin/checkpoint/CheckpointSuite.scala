@@ -239,6 +239,27 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
+  test("a query continues once a damaged file of its checkpoint is restored") {
+    val old = begun()
+    val file = Path.of(old.checkpoint, "stream-joins", "0")
+    val bytes = Files.readAllBytes(file)
+    def write(content: Array[Byte]): Unit = {
+      Files.write(file, content)
+      Files.deleteIfExists(file.resolveSibling(".0.crc")): Unit
+    }
+    write("{}".getBytes)
+    val next = old.successor(picked())
+    val error = intercept[Exception] {
+      try {
+        next.start()
+        next.feed(d("a", "10:30", 4))
+      } finally next.stop()
+    }
+    assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_UNREADABLE"))
+    write(bytes)
+    running(next.successor(picked()))(job => assert(job.settle() == Seq("1 4")))
+  }
+
   private val Times =
     Seq("now()", "current_timestamp()", "CAST(current_date() AS TIMESTAMP)", "localtimestamp()")
       .map(now => (now, s"o.t < $now", s"greatest(o.t, d.t) < $now")) :+

@@ -207,6 +207,9 @@ class RejectionsSuite extends AnyFunSuite with JoinTest {
     withConf("spark.sql.streaming.stateStore.encodingFormat" -> "avro") {
       assert(rejection(join(Hourly)).getCondition == "STREAMJOIN_STATE_ENCODING")
     }
+    withConf("spark.sql.streaming.stateStore.encodingFormat" -> "unsaferow") {
+      assert(joins(join(Hourly)).size == 1)
+    }
   }
 
   test("a union is rejected if only one branch has a watermark") {
@@ -295,5 +298,6 @@ class RejectionsSuite extends AnyFunSuite with JoinTest {
         assert(error.getMessage.contains(name))
         assert(error.getMessage.contains("spark.streamjoin.lateRows,"))
       }
+    withConf("spark.streamjoin.lateRows" -> "keep")(assert(joins(join(Hourly)).size == 1))
   }
 }
