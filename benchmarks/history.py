@@ -71,7 +71,7 @@ def figures(query: str, batch: int) -> dict[str, Any]:
         "tasks": {name: [1000 + (batch + each) % 97 for each in range(TASKS)] for name in ("rows", "bytes", "ms")},
         "distances": {"of": "deliveries.t - orders.t", "lowestMs": 0, "highestMs": 3_600_000, "buckets": pairs},
         "inputs": [given("left", "orders", "deliveries"), given("right", "deliveries", "orders")],
-        "hints": [f"A batch takes {900 + batch % 50} ms, and the trigger starts one each 800 ms: they queue."],
+        "hints": [f"A batch takes {900 + batch % 50} ms, and the trigger starts one every 800 ms: batches queue."],
     }
     phases = {"addBatch": 700, "commitOffsets": 20, "queryPlanning": 80, "triggerExecution": 800 + batch % 50}
     return {

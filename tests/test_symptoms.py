@@ -22,7 +22,7 @@ SAID = {
     "far-future-row": ("left: orders", "The newest orders.t is 2999-01-01T00:00:00Z"),
     "wide-bound": ("1 inner interval join", "99.9 % of the matches are within 3 minutes, and rows are kept for 1 day"),
     "no-memory": ("1 inner interval join", "segments do not fit into memory"),
-    "dead-reader": ("arrangement orders", "has not come for 3 hours"),
+    "dead-reader": ("arrangement orders", "has been absent for 3 hours"),
 }
 
 

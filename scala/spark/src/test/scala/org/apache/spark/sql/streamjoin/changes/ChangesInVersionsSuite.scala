@@ -215,7 +215,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
       table.feed(Seq.fill(200)(nothing): _*)
       table.feed(nothing)
     })
-    assert(ofTable.count(_.contains("200 messages said nothing")) == 1, ofTable)
+    assert(ofTable.count(_.contains("200 messages were empty")) == 1, ofTable)
   }
 
   /** What the log warns of meanwhile. */

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.time.DurationText
  * @param name
  *   name of its query, if that has one
  * @param id
- *   a short id, always the same for a source of a checkpoint
+ *   a short id, which is stable for a source of a checkpoint
  * @param version
  *   version up to which it has read
  * @param versionsBehind
@@ -37,7 +37,7 @@ final private[streamjoin] case class Reader(
     sinceMs: Long
 ) {
 
-  /** For texts. */
+  /** For messages. */
   def title: String = name.fold(id)(name => s"$name ($id)")
 }
 
@@ -49,13 +49,13 @@ final private[streamjoin] case class Reader(
  * @param rows
  *   number of rows in the newest version, counting copies
  * @param bytes
- *   size of the files that the newest version needs: the newest base and the changes since
+ *   size of the files that the newest version needs: the newest base and all later changes
  * @param queryId
  *   the query that maintains it, once it has written a version
  * @param readers
  *   readers with a lease, the slowest first
  * @param unread
- *   number of messages that said nothing, if there are many and none that said something
+ *   number of empty messages, if there are many and all messages are empty
  */
 final private[streamjoin] case class ArrangementState(
     root: Path,
@@ -69,26 +69,26 @@ final private[streamjoin] case class ArrangementState(
 ) {
 
   /**
-   * Readers that hold versions and do not come, and messages that say nothing, each with what to
-   * write.
+   * Warnings about readers that hold versions without reading, and about empty messages, each with
+   * what to write.
    *
    * @param now
    *   in milliseconds
    * @param kept
-   *   versions that are kept anyway
+   *   number of versions that are kept anyway
    */
   def hints(now: Long, kept: Long): Seq[String] = readers
     .filter(reader => reader.versionsBehind > kept && now - reader.sinceMs >= ArrangementState.Silence)
     .map { reader =>
-      s"The reader ${reader.title} has not come for ${DurationText.roughly(now - reader.sinceMs)}, and " +
-        s"${reader.versionsBehind} versions are kept for it. If it will not come back, write " +
+      s"The reader ${reader.title} has been absent for ${DurationText.roughly(now - reader.sinceMs)}, and " +
+        s"${reader.versionsBehind} versions are kept for it. If it will not return, write " +
         s"sj.arrangement(\"${root.getName}\").release(\"${reader.id}\")."
     } ++ unread.map(UnreadMessages.ofTable)
 }
 
 private[streamjoin] object ArrangementState {
 
-  /** A reader that has come since is slow at most, in milliseconds. */
+  /** A reader that has read since then is at most slow, in milliseconds. */
   private val Silence = 60000L
 
   /** @throws org.apache.spark.sql.AnalysisException if there is no arrangement */
@@ -98,7 +98,7 @@ private[streamjoin] object ArrangementState {
     val last = newest.fold(-1L)(_.version)
     val leases = new LeaseFiles(folder)
     val readers = leases.all.map { lease =>
-      // A reader may already have read a version newer than the one seen above.
+      // A reader may already have read a version newer than the one found above.
       val behind = math.max(0, last - lease.version)
       Reader(leases.queryName(lease), LeaseFiles.id(lease.reader), lease.version, behind, lease.sinceMs)
     }
@@ -107,7 +107,7 @@ private[streamjoin] object ArrangementState {
       meta,
       newest.map(manifest => (manifest.since, manifest.version)),
       newest.fold(0L)(_.counts.getOrElse(Manifest.Rows, 0L)),
-      // As counted when they were written, so no folder is listed.
+      // As counted when they were written, so that no folder has to be listed.
       newest.fold(0L)(of => Seq(Manifest.BaseBytes, Manifest.ChangeBytes).flatMap(of.counts.get).sum),
       newest.map(_.queryId),
       readers.sortBy(reader => (reader.version, reader.name, reader.id)),

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.Side
 
-/** The interval join: recognised by [[RecognizeIntervalJoin]], planned here. */
+/** The interval join: recognized by [[RecognizeIntervalJoin]], planned here. */
 private[streamjoin] object IntervalJoinKind extends OperatorKind {
   override val name: String = "interval_join"
 
@@ -25,11 +25,11 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
 
   override def whyLeft(input: InputOutline, matchedIn: Column): Column =
     if (input.recordsMatches)
-      when(matchedIn.isNull, lit("it came out without a match, or with a first match in that batch."))
-        .otherwise(concat(lit("it had a match in batch "), matchedIn, lit(" or before, and expired.")))
+      when(matchedIn.isNull, lit("it was emitted without a match, or it first matched in that batch."))
+        .otherwise(concat(lit("it matched in batch "), matchedIn, lit(" or earlier, and expired.")))
     else
       lit(
-        "it expired, or came out with its match if it may have one only. Its pairs came out with the later row of each."
+        "it expired, or it was emitted with its only match. Each of its pairs was emitted when the later row arrived."
       )
 
   override def recognizer: Recognizer = RecognizeIntervalJoin
@@ -60,8 +60,8 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
   }
 
   /**
-   * Sends every row to each task, by a shuffle: nothing passes through the driver, and a retry
-   * rereads the shuffle.
+   * Shuffles every row to each task: nothing passes through the driver, and a retry rereads the
+   * shuffle.
    */
   private def toEach(input: SparkPlan, tasks: Int): SparkPlan = {
     val task = AttributeReference("task", IntegerType, nullable = false)()

@@ -9,13 +9,13 @@ import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
 
-/** Rows in time order: recognised by [[RecognizeOrder]], planned here. */
+/** The ordering of rows by time: recognized by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {
   override val name: String = "rowtime_order"
 
   override val nodeName: String = "StreamRowtimeOrder"
 
-  override def whyLeft(input: InputOutline, matchedIn: Column): Column = lit("it came out.")
+  override def whyLeft(input: InputOutline, matchedIn: Column): Column = lit("it was emitted.")
 
   override def recognizer: Recognizer = RecognizeOrder
 

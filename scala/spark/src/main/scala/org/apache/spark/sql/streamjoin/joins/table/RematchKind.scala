@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.sql.{Column, SparkSession}
 
-/** The join that buffers unmatched rows: recognised by [[RecognizeRematch]], planned here. */
+/** The join that buffers unmatched rows: recognized by [[RecognizeRematch]], planned here. */
 private[streamjoin] object RematchKind extends OperatorKind {
   override val name: String = "rematch_join"
 
@@ -25,7 +25,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
   override def looksUp: Boolean = true
 
   override def whyLeft(input: InputOutline, matchedIn: Column): Column =
-    lit("it came out with its match, or expired.")
+    lit("it was emitted with its match, or it expired.")
 
   override def recognizer: Recognizer = RecognizeRematch
 
@@ -57,7 +57,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       written.plan,
       binding,
       join.table,
-      // An AvailableNow run must end, however often the table changes.
+      // An AvailableNow run must end, no matter how often the table changes.
       PlannedBatch.current(session).exists(_.query.trigger != AvailableNowTrigger),
       lookUp.output,
       stream,

@@ -11,15 +11,15 @@ import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
 
 import streamjoin.core.Side
 
-/** The temporal join: recognised by [[RecognizeTemporalJoin]], planned here. */
+/** The temporal join: recognized by [[RecognizeTemporalJoin]], planned here. */
 private[streamjoin] object TemporalKind extends OperatorKind {
   override val name: String = "temporal_join"
 
   override val nodeName: String = "StreamTemporalJoin"
 
   override def whyLeft(input: InputOutline, matchedIn: Column): Column = lit(
-    if (input.side.contains(Side.Left.name)) "it came out, with its match or without."
-    else "no row to come can join it, or it has become the newest of its key."
+    if (input.side.contains(Side.Left.name)) "it was emitted, with or without a match."
+    else "no future row can match it, or it has become the newest of its key."
   )
 
   override def recognizer: Recognizer = RecognizeTemporalJoin

@@ -6,7 +6,7 @@ import org.apache.spark.sql.streamjoin.base.UnreadMessages
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 
 /**
- * What stands out in the figures of a query, each as a sentence that says what to write.
+ * What stands out in the figures of a query, each as a sentence that ends in what to write.
  *
  * @param now
  *   in milliseconds
@@ -15,7 +15,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   import HintWords._
   import Hints._
 
-  /** Rows that are missing come before time and memory that are not needed. */
+  /** Hints about missing rows come before hints about wasted time and memory. */
   def ofOperator(of: OperatorFigures): Seq[String] = {
     val missing = matches.of(of) ++ unread(of) ++ aggregated(of)
     (missing ++ spilled(of) ++ skewed(of) ++ slow ++ files(of) ++ wide(of)).toSeq
@@ -27,16 +27,16 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
   private val inputs = new InputHints(query, now)
   private val matches = new MatchHints(query, now)
 
-  /** Segments that the budget leaves to the state store. */
+  /** Segments that do not fit into the memory budget and stay in the state store. */
   private def spilled(of: OperatorFigures): Option[String] = for {
     last <- of.last
     unloaded <- Option(last.customMetrics.get("segmentsOnDisk")).map(_.longValue) if unloaded > 0
   } yield s"$unloaded of ${last.customMetrics.get("segments")} segments do not fit into memory and are read from the " +
-    s"state store when a row looks into them: the rows have ${of.sum(_.bytes.sum)} bytes, of all tasks. Give the executors " +
-    "more memory and raise spark.streamjoin.indexMemory, the bytes of a task; or, with a new checkpoint, use more " +
-    "partitions."
+    s"state store when a row probes them: the rows of all tasks have ${of.sum(_.bytes.sum)} bytes. Give the executors " +
+    "more memory and raise spark.streamjoin.indexMemory, the limit of each task. Or use more partitions, with a new " +
+    "checkpoint."
 
-  /** Most of the tasks' time goes into the state stores' files. */
+  /** Most of the tasks' time is spent on the files of the state stores. */
   private def files(of: OperatorFigures): Option[String] = {
     val total = of.sum(_.millis)
     val inFiles = of.phases.collect { case ("commit" | "load", millis) => millis }.sum
@@ -44,30 +44,30 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
       query.recent.size > WarmUp && of.reports.size > query.cores &&
         total / of.reports.size >= MinTaskMillis && inFiles * 2 > total
     ) {
-      s"$inFiles of $total ms of the tasks went into the files of their state stores: with ${of.reports.size} stores " +
-        s"on ${query.cores} cores each has little to do. Fewer partitions for a new query " +
-        "(spark.streamjoin.partitions), or a longer trigger."
+      s"The tasks spent $inFiles of $total ms on the files of their state stores: with ${of.reports.size} stores " +
+        s"on ${query.cores} cores, each task has little work. Use a longer trigger, or fewer partitions for a new query " +
+        "(spark.streamjoin.partitions)."
     }
   }
 
-  /** A task that has most of the rows. */
+  /** A task with most of the rows. */
   private def skewed(of: OperatorFigures): Option[String] = for {
     (task, most) <- of.reports.toSeq.maxByOption(_._2.rows.sum)
     all = of.sum(_.rows.sum)
     if all >= MinRows && most.rows.sum * 2 > all && most.rows.sum * of.reports.size > all * Skewed
-  } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. Which: " +
-    "hot_keys of sj.explain_analyze(query, with_skew=True). If such a key stands for no value, such as an empty text, " +
-    "filter it before the join; otherwise add a column to the equality."
+  } yield s"Task $task keeps ${most.rows.sum} of $all rows: one key, or a few, have most of them. To see " +
+    "them, read hot_keys of sj.explain_analyze(query, with_skew=True). If such a key means that there is no value, such " +
+    "as an empty text, filter it before the join; otherwise add a column to the equality."
 
-  /** A key that has a large part of an input's rows. */
+  /** A key with a large share of an input's rows. */
   private def hot(of: OperatorFigures, input: InputOutline, at: Int): Option[String] =
     of.observed.hotKeys(at).headOption.filter(_._2 >= Hot).map { case (_, share) =>
-      s"One key has ${math.round(share * 100)} % of the rows of ${input.name}, and one task does its work: " +
-        "it is in hot_keys of sj.explain_analyze(query, with_skew=True). If it stands for no value, such as an empty " +
-        "text, filter it before the join; otherwise add a column to the equality."
+      s"One key has ${math.round(share * 100)} % of the rows of ${input.name}, and a single task processes them: " +
+        "see hot_keys of sj.explain_analyze(query, with_skew=True). If the key means that there is no value, such as an " +
+        "empty text, filter it before the join; otherwise add a column to the equality."
     }
 
-  /** Versions of which none says anything. */
+  /** Versions that are all empty. */
   private def unread(of: OperatorFigures): Option[String] = for {
     last <- of.last
     keys <- Option(last.customMetrics.get("keysWithVersion")).map(_.longValue)
@@ -87,7 +87,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
       allowed.lowest.map(lowest => (-lowest, -earliest, s"$right >= $left -"))
     ).flatten.find { case (bound, need, _) => isWide(bound, math.max(need, 0L)) }
   } yield s"${MatchQuantile * 100} % of the matches are within ${words(math.max(need, 1000L))}, and rows are kept for " +
-    s"${words(bound)}. If the rest may be lost, write $narrower INTERVAL '${seconds(need)}' SECOND."
+    s"${words(bound)}. If you can do without the other matches, write $narrower INTERVAL '${seconds(need)}' SECOND."
 
   private def isWide(bound: Long, need: Long): Boolean = bound >= Minute && need * 4 < bound
 
@@ -105,48 +105,50 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     for {
       interval <- trigger if times.size >= Batches
       median = times(times.size / 2) if interval > 0 && median > interval
-    } yield s"A batch takes $median ms, and the trigger starts one each $interval ms: they queue. Use a longer " +
-      "trigger, or more cores."
+    } yield s"A batch takes $median ms, and the trigger starts one every $interval ms: batches queue. Use a " +
+      "longer trigger, or more cores."
   }
 
-  /** An aggregation above waits for the ends of its windows. */
+  /** An aggregation above that waits for the ends of its windows. */
   private def aggregated(of: OperatorFigures): Option[String] = for {
     (above, rows) <- of.observed.aggregated
     if rows > 0 && above.groups > 0 && above.emitted == 0
   } yield {
     val watermark = above.watermark
       .filter(_ > 0)
-      .fold("There is none yet")(millis => s"It is ${Instant.ofEpochMilli(millis)}")
-    s"The join has emitted ${counted(rows)} rows, and the aggregation above it nothing yet. That is no fault: it " +
-      s"keeps ${counted(above.groups, "group")}, and emits one once the watermark after the join is later than the end of its " +
-      s"window. $watermark${of.holdsAbove.fold("")(input => s", held back by $input")}: a join passes on the time before " +
-      "which it emits no more row, which is earlier than the watermarks of its inputs by what the condition allows. " +
-      "Later rows of all inputs move it; for results sooner, write a shorter window(…)."
+      .fold("That watermark is not defined yet")(millis =>
+        s"That watermark is ${Instant.ofEpochMilli(millis)}"
+      )
+    s"The join has emitted ${counted(rows)} rows, and the aggregation above it has emitted none yet. This is " +
+      s"expected: it keeps ${counted(above.groups, "group")}, and emits a group once the watermark after the join is later than " +
+      s"the end of its window. $watermark${of.holdsAbove.fold("")(input => s", held back by $input")}. The output watermark of " +
+      "a join is the time before which it emits no further row; it is behind the watermarks of the inputs by the distance " +
+      "that the condition allows. Later rows of all inputs advance it. For earlier results, write a shorter window(…)."
   }
 }
 
 private object Hints {
   private val Minute = 60000L
 
-  /** So many batches of a run do not say how long one takes. */
+  /** The first batches of a run are not representative of how long a batch takes. */
   private val WarmUp = 5
 
-  /** Fewer batches do not say how long one takes. */
+  /** Fewer batches are not representative of how long a batch takes. */
   private val Batches = 3
 
-  /** Tasks that take less are not worth a hint, in milliseconds. */
+  /** Tasks that take less time, in milliseconds, are not worth a hint. */
   private val MinTaskMillis = 200L
 
-  /** With fewer rows no task has too many. */
+  /** With fewer rows, no task has too many. */
   private val MinRows = 10000L
 
   /** A task with fewer times the average is not worth a hint. */
   private val Skewed = 1.4
 
-  /** The share of rows from which on a key is worth a hint. */
+  /** A key with at least this share of the rows is worth a hint. */
   private val Hot = 0.3
 
-  /** Fewer matches do not tell how far apart they are. */
+  /** Fewer matches are not representative of how far apart they are. */
   private val Pairs = 1000L
   private val MatchQuantile = 0.999
 }

@@ -5,7 +5,8 @@ import org.apache.spark.sql.streamjoin.observe.collect.KeySample
 import org.apache.spark.sql.streamjoin.time.DurationText
 
 /**
- * Why rows of both inputs of an interval join come and none matches, by samples of keys.
+ * Why rows of both inputs of an interval join arrive but none match, according to samples of their
+ * keys.
  *
  * @param now
  *   in milliseconds
@@ -24,10 +25,10 @@ private[read] object MatchHints {
   def areApart(operator: OperatorFigures): Boolean =
     Compared.of(operator).exists(of => !of.differInKeys && of.differInTimes)
 
-  /** Fewer keys say nothing. */
+  /** Fewer keys do not allow a conclusion. */
   private val Few = 10
 
-  /** The samples of both inputs, and what the condition says of their times. */
+  /** The samples of both inputs, and the condition on their times. */
   final private class Compared(
       left: KeySample,
       right: KeySample,
@@ -43,7 +44,7 @@ private[read] object MatchHints {
 
     // Keys.
 
-    /** Whether the keys are equal but for the way they are written. */
+    /** Whether the keys are equal except for how they are written. */
     def differInKeys: Boolean = other.size >= Few && other.size > 10 * same.size
 
     def keysDiffer(showsKeys: Boolean): Option[String] =
@@ -52,17 +53,17 @@ private[read] object MatchHints {
         val example =
           if (showsKeys) { val (here, there) = other.head; s", as '${here.text}' and '${there.text}'" }
           else ""
-        s"No row of ${names._1} has matched one of ${names._2}: ${counted(other.size)} keys of both differ only in " +
+        s"No row of ${names._1} has matched a row of ${names._2}: ${counted(other.size)} keys of both differ only in " +
           s"$what$example. Make them equal before the join: write $cure."
       }
 
-    /** In what they differ, and what to write. */
+    /** How they differ, and what to write. */
     private def difference: (String, String) = {
       def are(equal: String => String) = other.forall { case (here, there) =>
         equal(here.text) == equal(there.text)
       }
       val (column, otherColumn) = (keys._1.head, keys._2.head)
-      // An input whose keys are so already stays as it is.
+      // An input whose keys already have this form does not change.
       def made(equal: String => String)(function: String => String) = Seq(
         (names._1, column, other.map(_._1.text)),
         (names._2, otherColumn, other.map(_._2.text))
@@ -78,13 +79,13 @@ private[read] object MatchHints {
       else ("blanks, case or leading zeros", made(_ => "")(key => s"lower(replace($key, ' '))"))
     }
 
-    /** Rows should have met by their times, and the inputs have no key in common. */
+    /** Rows should have matched according to their times, but the inputs have no key in common. */
     def noneInCommon: Option[String] = {
       def range(of: KeySample) = (of.keys.map(_.first).min, of.keys.map(_.last).max)
       Option
         .when(common.isEmpty && left.isAll && right.isAll && left.size >= Few && right.size >= Few) {
           val (from, to) = range(left)
-          // A left row with such a time has come, if there is one.
+          // A left row with such a time has arrived, if there is one.
           right.keys.count { key =>
             val early = allowed.highest.fold(from)(highest => key.first - highest * 1000)
             val late = allowed.lowest.fold(to)(lowest => key.first - lowest * 1000)
@@ -93,9 +94,9 @@ private[read] object MatchHints {
         }
         .filter(_ >= Few)
         .map { keys =>
-          s"No row of ${names._1} has matched one of ${names._2}: none of their keys is among those of the other, " +
-            s"although ${counted(keys)} keys of ${names._2} came at times at which their matches should be there. Check " +
-            "that the join compares the right columns, and look at some values of each."
+          s"No row of ${names._1} has matched a row of ${names._2}: they have no key in common, although " +
+            s"${counted(keys)} keys of ${names._2} have times at which matching rows should exist. Check that the join " +
+            "compares the right columns, and compare some of their values."
         }
     }
 
@@ -110,15 +111,16 @@ private[read] object MatchHints {
       micros / 1000
     }.sorted
 
-    /** Whether keys match, and times do not. */
+    /** Whether keys match but times do not. */
     def differInTimes: Boolean =
       distances.size >= Few && distances.count(allowed.includes) * 10 <= distances.size
 
     def timesDiffer(now: Long): Option[String] =
       Option.when(differInTimes) {
         val at = distances(distances.size / 2)
-        val found = s"No row of ${names._1} has matched one of ${names._2}: ${counted(distances.size)} keys came on both " +
-          s"sides, and ${columns._2} is ${apart(at)} ${columns._1}, where the condition allows $allowedInWords. "
+        val found =
+          s"No row of ${names._1} has matched a row of ${names._2}: ${counted(distances.size)} keys occur on " +
+            s"both sides, but ${columns._2} is ${apart(at)} ${columns._1}, and the condition allows $allowedInWords. "
         found + (readInOtherUnit orElse reversed getOrElse shifted(at, now))
       }
 
@@ -138,12 +140,12 @@ private[read] object MatchHints {
 
     private def median(of: Seq[Long]): Double = of.sorted.apply(of.size / 2).toDouble
 
-    /** Milliseconds were read as seconds, or the other way round. */
+    /** Milliseconds were read as seconds, or vice versa. */
     private def readInOtherUnit: Option[String] = {
       val (ofLeft, ofRight) = (median(same.map(_._1.first)), median(same.map(_._2.first)))
       def isThousandfold(large: Double, small: Double) =
         small > 0 && large / small > 900 && large / small < 1100
-      // The one that is in this century is right.
+      // The one in this century is right.
       def wrong(large: Double, small: Double, ofLarge: String, ofSmall: String) =
         Option.when(isThousandfold(large, small))(
           if (small > Century) secondsOf(ofLarge) else millisOf(ofSmall)
@@ -152,15 +154,16 @@ private[read] object MatchHints {
     }
 
     private def secondsOf(column: String) =
-      s"$column looks like milliseconds that were read as seconds: write timestamp_millis(…) for " +
-        s"timestamp_seconds(…); $anew"
+      s"$column looks like milliseconds that were read as seconds: write timestamp_millis(…) instead " +
+        s"of timestamp_seconds(…), and $restart"
 
-    private def anew = "start with a new checkpoint, as the watermark of this one does not go back."
+    private def restart = "start with a new checkpoint: in this one the watermark cannot go back."
 
     private def millisOf(column: String) =
-      s"$column looks like seconds that were read as milliseconds: write timestamp_seconds(…) for timestamp_millis(…)."
+      s"$column looks like seconds that were read as milliseconds: write timestamp_seconds(…) instead of " +
+        "timestamp_millis(…)."
 
-    /** The bound is the wrong way round. */
+    /** The bound has the wrong direction. */
     private def reversed: Option[String] = {
       val turned = Allowed(allowed.highest.map(-_), allowed.lowest.map(-_))
       Option.when(distances.count(turned.includes) * 10 >= distances.size * 9) {
@@ -170,7 +173,7 @@ private[read] object MatchHints {
         val bound = (turned.lowest.map(at => s"${columns._2} >= ${limit(at)}") ++
           turned.highest.map(at => s"${columns._2} <= ${limit(at)}")).mkString(" AND ")
         def length(millis: Option[Long]) = millis.fold("None")(at => s"\"${DurationText.of(at * 1000)}\"")
-        s"The bound is the wrong way round: write $bound, or in sj.join " +
+        s"The bound is reversed: write $bound, or in sj.join " +
           s"within=(${length(turned.lowest)}, ${length(turned.highest)})."
       }
     }
@@ -182,16 +185,16 @@ private[read] object MatchHints {
       }
       val isOfZone = size > Hour / 2 && size <= 15 * Hour
       def local(which: String) =
-        s"$which is a local time that was read as UTC, write to_utc_timestamp(<column>, '<zone>') for it before " +
-          s"withWatermark, or give its zone when reading it; $anew"
+        s"$which is a local time that was read as UTC, write to_utc_timestamp(<column>, '<zone>') before " +
+          s"withWatermark, or set its time zone in the reader, and $restart"
       val (operator, limit) = if (distance > 0) ("<=", "+") else (">=", "-")
       val furthest = math.max(math.abs(distances.head), math.abs(distances.last))
       def wider =
-        s"If they are that far apart, widen the bound: ${columns._2} $operator ${columns._1} $limit INTERVAL " +
+        s"If the rows really are that far apart, widen the bound: ${columns._2} $operator ${columns._1} $limit INTERVAL " +
           s"'${math.ceil(furthest / 1000.0).toLong}' SECOND."
       future match {
         case Some(column) if isOfZone => s"$column is in the future. ${local("If it")}"
-        case Some(column) => s"$column is in the future: check how it is made; $anew"
+        case Some(column) => s"$column is in the future: check how it is computed, and $restart"
         case None if isOfZone => s"${local("If one of them")} $wider"
         case None => wider
       }

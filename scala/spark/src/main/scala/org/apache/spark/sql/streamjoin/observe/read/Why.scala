@@ -9,15 +9,15 @@ import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**
- * What has become of the rows that satisfy a condition: waiting in an input's state, gone from it,
- * or dropped as late. It reads the state after each of the last batches, and the late rows.
+ * What happened to the rows that satisfy a condition: they wait in an input's state, have left it,
+ * or were dropped as late. It reads the state after each of the last batches, and the late rows.
  *
  * @param condition
  *   as SQL text, on the columns of an input
  * @param batches
- *   how many of the last batches it looks back
+ *   how many batches to look back
  * @param running
- *   the query, if it runs
+ *   the query, if it is running
  */
 final private[streamjoin] class Why(
     at: CheckpointInspector,
@@ -68,7 +68,10 @@ final private[streamjoin] class Why(
       .mkString("; ")
   )
 
-  /** The state of an input after a batch, the columns of its rows beside what is kept with them. */
+  /**
+   * The state of an input after a batch: the columns of its rows, and the data that is kept with
+   * them.
+   */
   private def stateAfter(batch: Long, operator: OperatorOutline, input: InputOutline): DataFrame = {
     val options = Map(
       StateOptions.Checkpoint -> at.root.toString,
@@ -114,7 +117,7 @@ final private[streamjoin] class Why(
       when(isThere, lit(last)).otherwise(col("seen") + 1).as("batch"),
       when(
         isThere && isByKey,
-        concat(lit("It is the "), col("kept_as"), lit(", which stays until the next one of its key."))
+        concat(lit("It is the "), col("kept_as"), lit(", which stays until a newer row of its key arrives."))
       ).when(
         isThere,
         concat(lit(s"It is in state after batch $last. "), matches(input), awaited(operator))
@@ -122,7 +125,7 @@ final private[streamjoin] class Why(
         concat(
           lit("It was in state until batch "),
           col("seen"),
-          lit(" and left it in the next one: "),
+          lit(" and left in the next batch: "),
           leaving(operator, input)
         )
       ).as("why")
@@ -132,18 +135,18 @@ final private[streamjoin] class Why(
   private def matches(input: InputOutline): Column =
     if (!input.recordsMatches) lit("")
     else
-      when(col("matched_in").isNull, lit("It has had no match. "))
+      when(col("matched_in").isNull, lit("It has not matched. "))
         .when(
           col("matched_in") === looked.head,
-          concat(lit("It had a match in batch "), col("matched_in"), lit(" or before. "))
+          concat(lit("It matched in batch "), col("matched_in"), lit(" or earlier. "))
         )
-        .otherwise(concat(lit("It had its first match in batch "), col("matched_in"), lit(". ")))
+        .otherwise(concat(lit("It first matched in batch "), col("matched_in"), lit(". ")))
 
-  /** Which watermark has to reach what, where it is now, and who holds it. */
+  /** Which watermark has to reach which time, where it is now, and which input holds it back. */
   private def awaited(operator: OperatorOutline): Column = {
     val now = operator.columns.zip(at.watermarks(operator, last)).map { case (column, watermark) =>
-      val held = heldBy(operator, column).fold("")(input => s"; $input decides it")
-      s"$column" -> watermark.fold(s"none yet$held")(micros => s"${EventTimeText.of(micros)}$held")
+      val held = heldBy(operator, column).fold("")(input => s", held back by $input")
+      s"$column" -> watermark.fold(s"undefined$held")(micros => s"${EventTimeText.of(micros)}$held")
     }
     val byColumn = map(
       now.distinctBy(_._1).flatMap { case (column, text) => Seq(lit(column), lit(text)) }: _*
@@ -170,7 +173,7 @@ final private[streamjoin] class Why(
   private def leaving(operator: OperatorOutline, input: InputOutline): Column =
     OperatorKinds
       .named(operator.kind)
-      .fold(lit("it came out, or expired."))(_.whyLeft(input, col("matched_in")))
+      .fold(lit("it was emitted, or it expired."))(_.whyLeft(input, col("matched_in")))
 
   private def late(operator: OperatorOutline, input: InputOutline): DataFrame =
     QueryLateRows.kept(at.session, at.root) match {
@@ -194,16 +197,16 @@ final private[streamjoin] class Why(
             lit("late"),
             col(s"$Kept.batch"),
             concat(
-              lit("It came too late: in batch "),
+              lit("It arrived too late: in batch "),
               col(s"$Kept.batch"),
-              lit(" the watermark of "),
+              lit(", the watermark of "),
               col(s"$Kept.column"),
               lit(" was "),
               EventTimeText.of(col(s"$Kept.watermark")),
               when(
                 col(s"$Kept.watermark") > current_timestamp() + expr("INTERVAL 1 HOUR"),
                 lit(
-                  ", which is in the future. A row has moved it: sj.explain_analyze(query) says what to write."
+                  ", which is in the future. A row has moved it there: sj.explain_analyze(query) shows what to write."
                 )
               ).otherwise(lit(". A longer delay in withWatermark keeps such rows."))
             )
@@ -216,7 +219,7 @@ final private[streamjoin] class Why(
     val keptLate = QueryLateRows.kept(at.session, at.root).isDefined
     val lateWords =
       if (keptLate) "nor among the late rows"
-      else "and late rows are not kept (spark.streamjoin.lateRows=keep tells those)"
+      else "and late rows are not kept (spark.streamjoin.lateRows=keep keeps them)"
     at.session
       .range(1)
       .select(
@@ -227,9 +230,9 @@ final private[streamjoin] class Why(
         lit("not seen").as("outcome"),
         lit(last).as("batch"),
         lit(
-          s"It is not in the state after the batches ${looked.head} to $last, $lateWords. It has not come, a filter " +
-            "below the join took it, it could have no match (a null in a key or a time), or it came out and left at once " +
-            "or before."
+          s"It is not in the state after the batches ${looked.head} to $last, $lateWords. Possible reasons: it has not " +
+            "arrived, a filter below the join removed it, it could not match (a null in a key or a time), or it was " +
+            "emitted without being kept, or left the state earlier."
         ).as("why")
       )
   }

@@ -72,8 +72,8 @@ class HintsSuite extends AnyFunSuite with JoinTest {
 
   test("every key is null: removed by Spark's filter, or kept because its side is preserved") {
     val batch = orders() ++ deliveries(id = _ => null)
-    says(hint(hourly())(batch), "right: d", "All 20 rows of d have a null id", "the schema of the reader")
-    // As it is with Kafka: the key is a field of a text.
+    says(hint(hourly())(batch), "right: d", "All 20 rows of d have a null id", "the reader's schema")
+    // As with Kafka: the key is a field of a text.
     val parsed = (streams: Streams) => {
       val rows = streams.raw("d").selectExpr("from_json(id, 'id STRING').id AS id", "t", "v")
       streams.marked("o").join(rows.withWatermark("t", "0 seconds").as("d"), expr(Hourly))
@@ -98,7 +98,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
       hint(below)(orders() ++ deliveries(), orders()),
       "right: d",
       "The filter v > 1000 AND id IS NOT NULL removed all 20 rows of d",
-      "compare it with the values"
+      "compare it with the actual values"
     )
     val above =
       (streams: Streams) => streams.marked("o").join(streams.marked("d").where("hour(t) = 3"), expr(Hourly))
@@ -172,8 +172,8 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     says(
       hint(hourly())(orders() ++ deliveries(from = 560), orders(from = 30, id = n => s"b$n")),
       "1 inner interval join",
-      "20 keys came on both sides, and d.t is about 9 hours later than o.t, where the condition allows 0 to 1 hour",
-      "a local time that was read as UTC, write to_utc_timestamp(<column>, '<zone>') for it",
+      "20 keys occur on both sides, but d.t is about 9 hours later than o.t, and the condition allows 0 to 1 hour",
+      "a local time that was read as UTC, write to_utc_timestamp(<column>, '<zone>') before withWatermark",
       "widen the bound: d.t <= o.t + INTERVAL"
     )
     says(
@@ -190,13 +190,13 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     assert(!local._2.contains("widen the bound"))
   }
 
-  test("a bound is the wrong way round") {
+  test("a bound is reversed") {
     val reversed = "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 HOUR AND o.t"
     says(
       hint(hourly(condition = reversed))(orders() ++ deliveries()),
       "1 inner interval join",
-      "d.t is about 20 minutes later than o.t, where the condition allows -1 hour to 0",
-      "The bound is the wrong way round: write d.t >= o.t AND d.t <= o.t + INTERVAL '3600' SECOND, or in sj.join",
+      "d.t is about 20 minutes later than o.t, and the condition allows -1 hour to 0",
+      "The bound is reversed: write d.t >= o.t AND d.t <= o.t + INTERVAL '3600' SECOND, or in sj.join",
       "within=(\"0 seconds\", \"1 hour\")."
     )
   }
@@ -247,7 +247,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     says(
       hint(hourly())(orders(90) ++ deliveries(30, from = 60, id = n => s"x$n")),
       "1 inner interval join",
-      "none of their keys is among those of the other",
+      "they have no key in common",
       "the join compares the right columns"
     )
   }
@@ -259,9 +259,9 @@ class HintsSuite extends AnyFunSuite with JoinTest {
         orders(from = 20) ++ deliveries(from = 40)
       ),
       "1 inner interval join",
-      "and the aggregation above it nothing yet",
-      "That is no fault: it keeps 1 group, and emits one once the watermark after the join is later than",
-      "It is 2024-06-01T",
+      "and the aggregation above it has emitted none yet",
+      "it keeps 1 group, and emits a group once the watermark after the join is later than",
+      "That watermark is 2024-06-01T",
       "held back by "
     )
   }
@@ -303,8 +303,8 @@ class HintsSuite extends AnyFunSuite with JoinTest {
         orders(from = 10)
       ),
       "left: o",
-      "20 of the last 43 rows of o were late: a row came whose o.t is",
-      "filter such rows by a time that does not come from the row",
+      "20 of the last 43 rows of o were late: a row whose o.t is",
+      "filter such rows with a time that the row does not contain",
       "start with a new checkpoint"
     )
   }
@@ -321,8 +321,8 @@ class HintsSuite extends AnyFunSuite with JoinTest {
         many(20, ago("o", 2, "z"))
       ),
       "left: o",
-      "49 minutes from now",
-      "the clock of one of the machines that write o is ahead",
+      "49 minutes ahead of the clock",
+      "the clock of a machine that writes o is ahead",
       ".where(\"t < current_timestamp() + INTERVAL 1 MINUTE\")"
     )
   }

@@ -32,17 +32,17 @@ class WhySuite extends AnyFunSuite with JoinTest {
         assert(outcomes(waiting) == Seq("o waiting"))
         assert(
           waiting.head.getString(3) ==
-            s"It is in state after batch $matched. It has had no match. It leaves once the watermark of d.t is later " +
-            "than 2024-06-01T11:10:00Z (now 2024-06-01T10:30:00Z; d decides it)."
+            s"It is in state after batch $matched. It has not matched. It leaves once the watermark of d.t is later " +
+            "than 2024-06-01T11:10:00Z (now 2024-06-01T10:30:00Z, held back by d)."
         )
         val both = why(id, "id = 'a'")
         assert(outcomes(both) == Seq("d kept", "o waiting"))
         assert(
           both.head
             .getString(3)
-            .contains("later than 2024-06-01T10:30:00Z (now 2024-06-01T10:30:00Z; o")
+            .contains("later than 2024-06-01T10:30:00Z (now 2024-06-01T10:30:00Z, held back by o")
         )
-        assert(both(1).getString(3).contains(s"It had its first match in batch "))
+        assert(both(1).getString(3).contains(s"It first matched in batch "))
 
         job.feed(o("late", "09:00", 7))
         val late = why(id, "o.id = 'late'")
@@ -52,7 +52,7 @@ class WhySuite extends AnyFunSuite with JoinTest {
         assert(job.feed(d("z", "12:00"), o("z", "12:00")).contains("b 10:10 2 - - -"))
         val left = why(id, "id = 'b'")
         assert(outcomes(left) == Seq("o left"))
-        assert(left.head.getString(3).contains("it came out without a match"))
+        assert(left.head.getString(3).contains("it was emitted without a match"))
 
         val none = why(id, "id = 'nobody'")
         assert(none.map(_.getString(1)) == Seq("not seen"))
