@@ -140,7 +140,7 @@ REJECTED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
     ("STREAMJOIN_NOT_A_STREAM.STREAM", "sj.with_bounds", lambda df: bounded(batch(df))),
     ("STREAMJOIN_DURATION", "lag='1 year'", lambda df: bounded(df, lag="1 year")),
     ("STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "(Aggregate)", lambda df: bounded(counted(df), lag=None)),
-    ("STREAMJOIN_COLUMN.PARTITION_TYPE", "per is a column", lambda df: bounded(df, per="t")),
+    ("STREAMJOIN_COLUMN.PARTITION_TYPE", "per must be a column", lambda df: bounded(df, per="t")),
     ("STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "before any union", lambda df: bounded(twice(df), lag=None, per="id")),
     ("STREAMJOIN_INPUT.NO_WATERMARK", "withWatermark", lambda df: sj.idle_after(df, "1s")),
     ("STREAMJOIN_NOT_A_STREAM.STREAM", "sj.idle_after", lambda df: sj.idle_after(batch(df), "1s")),

@@ -56,7 +56,7 @@ def test_durations(text: str | timedelta, expected: timedelta) -> None:
         ("seconds", "not a number followed by a unit"),
         ("5 secs and 3 minutes", "'and 3 minutes' is not a number followed by a unit"),
         ("5 fortnights", "'fortnights' is not a unit of time"),
-        ("1 month", "the length of a month varies; say it in days"),
+        ("1 month", "the length of a month varies; write it in days"),
         ("2 years 1 day", "the length of a year varies"),
         ("-5 seconds", "it is negative"),
         (timedelta(seconds=-1), "it is negative"),
@@ -232,7 +232,7 @@ def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_JOIN_KEYS.NEITHER", "Write a name", lambda: sj.join(left, right, [])),
         ("STREAMJOIN_JOIN_KEYS.NEITHER", "Write a name", lambda: sj.join(left, right, [7])),  # type: ignore[arg-type]
         ("STREAMJOIN_JOIN_KEYS.UNKNOWN", "its columns are id, delivered, van", lambda: sj.join(left, right, "item")),
-        ("STREAMJOIN_WITHIN", "say it in days", within(left, right, "1 month")),
+        ("STREAMJOIN_WITHIN", "write it in days", within(left, right, "1 month")),
         ("STREAMJOIN_WITHIN", "it is negative", within(left, right, "-1 second")),
         ("STREAMJOIN_WITHIN", "1 limits, not two", within(left, right, ("1s",))),
         ("STREAMJOIN_WITHIN", "above its upper one", within(left, right, ("1s", "0s"))),
@@ -245,7 +245,7 @@ def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_NOT_A_STREAM.BOUND", "the right input is a batch", within(left, batch)),
         ("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", "on=F.lit(True)", lambda: sj.join(left, right)),
         ("STREAMJOIN_EVENT_TIME.SEVERAL", "the left one has 2: ordered, seen", within(both, right)),
-        ("STREAMJOIN_EVENT_TIME.NONE", "the left one has none", within(windowed, right)),
+        ("STREAMJOIN_EVENT_TIME.NONE", "the left input has none", within(windowed, right)),
     ):
         rejected(condition, call, fix)
 

@@ -174,22 +174,22 @@ def test_a_name_with_a_dot(streams: Streams) -> None:
 
 
 COMPUTED: list[tuple[str, str, Callable[[Streams], Any]]] = [
-    ("time", "it is computed, and time is a column of the DataFrame", lambda s: sj.impose_order(s.raw, F.now(), "1s")),
+    ("time", "it is computed, but time must be a column", lambda s: sj.impose_order(s.raw, F.now(), "1s")),
     ("time", 'write time="time"', lambda s: sj.impose_order(s.raw, F.to_timestamp("op"), "1s")),
     ("time", "it is computed", lambda s: sj.impose_order(s.raw, s.raw.t.alias("x"), "1s")),
     ("time", "it is computed", lambda s: sj.impose_order(s.raw, F.col("*"), "1s")),
     ("time", "it is computed", lambda s: sj.impose_order(s.raw, F.explode(F.array("t")), "1s")),
     ("time", "Its columns are id, t, b, op, seq", lambda s: sj.impose_order(s.raw, F.col("x"), "1s")),
     ("time", "the DataFrame does not have it", lambda s: sj.impose_order(s.raw, s.right.u, "1s")),
-    ("is_bound", "is_bound is a column", lambda s: sj.with_bounds(s.raw, "t", is_bound=F.col("id") < 0, lag="1s")),
-    ("per", "per is a column", lambda s: sj.with_bounds(s.raw, "t", is_bound="b", lag="1s", per=F.col("id") + 1)),
-    ("key", "key is a column", lambda s: sj.versions(s.right, key=F.upper("op"))),
-    ("key", "key is a column", lambda s: sj.versions(s.right, key=["id", F.upper("op")])),
-    ("op", "op is a column", lambda s: sj.versions(s.right, key="id", op=F.lit("insert"))),
-    ("order", "order is a column", lambda s: sj.versions(s.right, key="id", order=-F.col("seq"))),
-    ("as_of", "as_of is a column", lambda s: sj.temporal_join(s.left, s.versions, "id", as_of=F.now())),
-    ("keys", "keys is a column", lambda s: sj.arrange(s.left, "/a", [[F.col("id")], [F.upper("op")]])),
-    ("diff", "diff is a column", lambda s: sj.arrange(s.left, "/a", "id", diff=F.lit(1))),
+    ("is_bound", "is_bound must be a column", lambda s: sj.with_bounds(s.raw, "t", is_bound=F.col("id") < 0, lag="1s")),
+    ("per", "per must be a column", lambda s: sj.with_bounds(s.raw, "t", is_bound="b", lag="1s", per=F.col("id") + 1)),
+    ("key", "key must be a column", lambda s: sj.versions(s.right, key=F.upper("op"))),
+    ("key", "key must be a column", lambda s: sj.versions(s.right, key=["id", F.upper("op")])),
+    ("op", "op must be a column", lambda s: sj.versions(s.right, key="id", op=F.lit("insert"))),
+    ("order", "order must be a column", lambda s: sj.versions(s.right, key="id", order=-F.col("seq"))),
+    ("as_of", "as_of must be a column", lambda s: sj.temporal_join(s.left, s.versions, "id", as_of=F.now())),
+    ("keys", "keys must be a column", lambda s: sj.arrange(s.left, "/a", [[F.col("id")], [F.upper("op")]])),
+    ("diff", "diff must be a column", lambda s: sj.arrange(s.left, "/a", "id", diff=F.lit(1))),
 ]
 
 

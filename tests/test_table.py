@@ -303,7 +303,7 @@ def test_wrong_arguments(customers: Shop, spark: SparkSession) -> None:
     options: tuple[dict[str, Any], ...] = ({"version": "previous"}, {"at_least": 1}, {"rematch": "1 hour"})
     for of_a_stream in (sj.table("customers", **each) for each in options):
         for sides in ((of_a_stream, sj.table("customers")), (sj.table("customers"), of_a_stream)):
-            rejected("STREAMJOIN_DELTA.TABLE_OPTIONS", partial(sj.join, *sides, "id", "left"), "Leave them out")
+            rejected("STREAMJOIN_DELTA.TABLE_OPTIONS", partial(sj.join, *sides, "id", "left"), "Omit them")
     both = sj.table("customers"), sj.table("customers")
     rejected("STREAMJOIN_DELTA.JOIN_TYPE", lambda: sj.join(*both, "id", "left_semi"), "a filter in an outer query")
     rejected("STREAMJOIN_NO_ARRANGEMENT", lambda: sj.table("nothing"))

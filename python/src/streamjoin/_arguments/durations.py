@@ -60,7 +60,7 @@ def to_microseconds(duration: Duration, *, signed: bool = False) -> int:
     else:
         raise _invalid_within(duration, f"it is of type {type(duration).__name__}, which has no unit")
     if total < 0 and not signed:
-        raise _invalid_within(duration, "it is negative, and the distance of two times never is")
+        raise _invalid_within(duration, "it is negative, and a distance between two times cannot be")
     if total.denominator != 1:
         raise _invalid_within(duration, "it is not a whole number of microseconds")
     if abs(total) > _LONGEST:
@@ -156,7 +156,7 @@ def _unit(text: str, unit: str) -> int:
         if name in _MICROSECONDS:
             return _MICROSECONDS[name]
         if name in _VARYING:
-            raise _invalid_within(text, f"the length of a {name} varies; say it in days")
+            raise _invalid_within(text, f"the length of a {name} varies; write it in days")
     raise _invalid_within(text, f"{unit!r} is not a unit of time")
 
 

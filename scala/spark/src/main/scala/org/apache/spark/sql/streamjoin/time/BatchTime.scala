@@ -10,21 +10,21 @@ import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 import org.apache.spark.sql.types.{DataType, TimeType}
 
 /**
- * The time of a batch, in a condition: `now()`, `current_time()`, `current_timestamp()`,
+ * The time of a batch in a condition: `now()`, `current_time()`, `current_timestamp()`,
  * `current_date()`, `localtimestamp()`.
  *
  * Spark treats these in two ways. `now()` and `current_time()` become literals with the time at
- * which the batch is optimized. The next run would have another one, so its condition would not be
- * that of the state. The others are the time in the offset log, but are not deterministic and so
- * not allowed in a join. This expression is the time in the offset log, for all of them; it becomes
- * a literal once the joins are recognised.
+ * which the batch is optimized. The next run would have another literal, so its condition would
+ * differ from that of the state. The others are the time in the offset log, but they are not
+ * deterministic and therefore not allowed in a join. This expression replaces all of them with the
+ * time in the offset log; it becomes a literal once the joins are recognized.
  */
 final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: Option[String])
     extends LeafExpression
     with Unevaluable {
   override def nullable: Boolean = false
 
-  /** The same in all runs: a checkpoint accepts only the condition that it was made with. */
+  /** The text is the same in all runs: a checkpoint accepts only its original condition. */
   override def prettyName: String = "current_batch_timestamp"
 
   private def at(millis: Long): Literal = dataType match {
@@ -38,14 +38,16 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
 
 private[streamjoin] object BatchTime {
 
-  /** Puts the time of the batch into the conditions of an analyzed query. Tables are left alone. */
+  /**
+   * Inserts the time of the batch into the conditions of an analyzed query, but not into tables.
+   */
   def of(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case node if node.isStreaming && node.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
       node match {
         case join: Join => join.transformExpressions { case OfTheBatch(time) => time }
         // Spark may move a filter into a join, or push it into the join's inputs.
         case filter: Filter => filter.transformExpressions { case WhenOptimized(time) => time }
-        // An aggregation allows only what is deterministic.
+        // An aggregation allows only deterministic expressions.
         case aggregate: Aggregate => aggregate
         case other => other.transformExpressions { case _: Now => CurrentTimestamp() }
       }
@@ -74,7 +76,7 @@ private[streamjoin] object BatchTime {
   def isIn(expression: Expression): Boolean =
     expression.exists(part => part.isInstanceOf[BatchTime] || part.isInstanceOf[CurrentBatchTimestamp])
 
-  /** The optimized query at a time, in milliseconds. */
+  /** The optimized query at a given time, in milliseconds. */
   def in(plan: LogicalPlan, millis: Long): LogicalPlan =
     plan.transformAllExpressions { case time: BatchTime => time.at(millis) }
 }

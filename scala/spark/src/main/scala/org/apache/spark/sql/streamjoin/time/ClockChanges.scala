@@ -9,14 +9,14 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * How far a zone's clocks can shift while a duration passes. Spark adds days to a `TIMESTAMP` on
- * the local clock (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day"
- * has 23 to 25 hours when the zone changes its clocks.
+ * How far a zone's clocks can shift during a period. Spark adds days to a `TIMESTAMP` on the local
+ * clock (`DateTimeUtils.timestampAddDayTime`), and subtracts timestamps on it, so a "day" has 23 to
+ * 25 hours when the zone changes its clocks.
  */
 private[streamjoin] object ClockChanges {
   private val MicrosPerSecond = 1000000L
 
-  /** Rules repeat every year; they are followed up to here. */
+  /** Rules repeat every year; they are evaluated up to this time. */
   private val Horizon: Instant = Instant.parse("2100-01-01T00:00:00Z")
 
   /**
@@ -53,7 +53,7 @@ private[streamjoin] object ClockChanges {
     unit + repeated.maxOption.getOrElse(0L)
   }
 
-  /** The zone of dates, which know none. */
+  /** The zone for dates, which have none. */
   def sessionZone: ZoneId = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone)
 
   private def transitions(zone: ZoneId): IndexedSeq[ZoneOffsetTransition] = {

@@ -23,7 +23,7 @@ private[streamjoin] object DurationText {
     val interval =
       try IntervalUtils.fromIntervalString(text)
       catch { case NonFatal(_) => reject("it is not a number followed by a unit") }
-    if (interval.months != 0) reject("the length of months and years varies; say it in days")
+    if (interval.months != 0) reject("the length of months and years varies; write it in days")
     // Watermarks are kept in microseconds, as event times are.
     val micros = BigInt(interval.days) * MICROS_PER_DAY + interval.microseconds
     if (micros.abs > Longest) reject("it is longer than a thousand years")

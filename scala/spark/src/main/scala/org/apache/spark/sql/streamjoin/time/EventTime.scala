@@ -7,16 +7,16 @@ import org.apache.spark.sql.types.{StructType, TimestampType}
 /** Finds event-time columns. */
 private[streamjoin] object EventTime {
 
-  /** Whether Spark has marked a column as an event time. */
+  /** Whether Spark has marked a column as event time. */
   def isMarked(attribute: Attribute): Boolean = attribute.metadata.contains(EventTimeWatermark.delayKey)
 
   /**
-   * Metadata key of the rowtime of a window join. It is the event time of the join's output,
-   * whatever other event-time columns the join's inputs have.
+   * Metadata key of the rowtime of a window join. It is the event time of the join's output, even
+   * if the join's inputs have other event-time columns.
    */
   val RowtimeKey = "streamjoin.rowtime"
 
-  /** The event-time columns that say when an input's rows happened: one, unless it is ambiguous. */
+  /** The event-time columns of an input's rows: exactly one, unless it is ambiguous. */
   def of(output: Seq[Attribute]): Seq[Attribute] = {
     val marked = output.filter(column => isMarked(column) && column.dataType == TimestampType)
     marked.filter(_.metadata.contains(RowtimeKey)) match {
@@ -28,7 +28,7 @@ private[streamjoin] object EventTime {
   /** Whether a column is a timestamp, or a window over one. */
   def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
 
-  /** Whether a column is a tumbling or sliding window, as `window(...)` makes it. */
+  /** Whether a column is a tumbling or sliding window, as returned by `window(...)`. */
   def isWindow(attribute: Attribute): Boolean = attribute.dataType match {
     case StructType(Array(start, end)) =>
       start.name == "start" && end.name == "end" && Seq(start, end).forall(_.dataType == TimestampType)

@@ -19,6 +19,6 @@ private[streamjoin] object IntervalLength {
         case (CalendarIntervalType, calendar: CalendarInterval) =>
           if (calendar.months != 0) Left(Varies)
           else Right(calendar.days * MICROS_PER_DAY + calendar.microseconds)
-        case _ => Left("it is no interval")
+        case _ => Left("it is not an interval")
       }
 }

@@ -47,7 +47,7 @@ final private[streamjoin] case class LinearTime(
 
 private[streamjoin] object LinearTime {
 
-  /** Why an expression is not such a sum. */
+  /** The reason why an expression is not such a sum. */
   sealed trait Problem
 
   /** A part of it varies from row to row, or is not a time. */
@@ -91,7 +91,7 @@ private[streamjoin] object LinearTime {
     case Cast(child, TimestampType, _, _) if child.dataType == TimestampType => sum(child)
     case Truncated(start, longest) => sum(start).map(_.widened(longest - 1, 0L))
     case truncated: TruncTimestamp => Left(Months(truncated))
-    // A date stands for the instant at which it begins.
+    // A date stands for the instant at which it starts.
     case Cast(child, TimestampType, _, _) if child.dataType == DateType => sum(child)
     case DateAdd(start, days) => movedByDays(start, days, _ + _)
     case DateSub(start, days) => movedByDays(start, days, _ - _)
@@ -102,7 +102,7 @@ private[streamjoin] object LinearTime {
     case TimestampAddYMInterval(_, interval, _) => Left(Months(interval))
     case add: TimestampAdd => timestampAdd(add)
     case subtract @ SubtractTimestamps(end, start, _, _) =>
-      // A difference of local times: the zone's offsets matter, however close the two are.
+      // A difference of local times: the zone's offsets matter, no matter how close the two are.
       both(end, start)(_ - _).map(widened(subtract, LongestDifference, _))
     case Add(left, right, _) if isInterval(expression) => both(left, right)(_ + _)
     case Subtract(left, right, _) if isInterval(expression) => both(left, right)(_ - _)

@@ -9,20 +9,18 @@ import org.apache.spark.sql.types._
 /**
  * Event times as numbers: `CAST(t AS BIGINT)`, `CAST(t AS DOUBLE)`, `unix_timestamp(t)`,
  * `unix_millis(t)` and the like. A number counts units and is rounded to them, so as a sum of times
- * it is off by what the rounding takes.
+ * it is off by the rounding error.
  */
 private[streamjoin] object NumericTime {
   import LinearTime.{Result, Varies, Zero}
 
   /**
-   * A double has 53 bits, so seconds up to the year 9999 are right to 32 microseconds. Each
-   * operation adds as much.
+   * A double has 53 bits, so seconds up to the year 9999 are accurate to 32 microseconds. Each
+   * operation adds the same error.
    */
   private val DoubleRounding = 32L
 
-  /**
-   * The unit in which both sides count, in microseconds; None if there is none, or more than one.
-   */
+  /** The common unit of both sides, in microseconds; None if there is no unit, or more than one. */
   def unit(one: Expression, other: Expression): Option[Long] =
     Seq(one, other)
       .flatMap(_.collect {
@@ -37,7 +35,7 @@ private[streamjoin] object NumericTime {
   /** @param unit unit of the numbers, in microseconds */
   def sum(expression: Expression, unit: Long): Result = expression match {
     case Counted(time, `unit`, below, above) => LinearTime.of(time).map(_.widened(below, above))
-    // Whole units, rounded towards zero.
+    // Whole units, rounded toward zero.
     case Difference(end, start, `unit`, zone) =>
       LinearTime.between(end, start, zone).map(_.widened(unit - 1, unit - 1))
     case Alias(child, _) => sum(child, unit)
@@ -120,13 +118,13 @@ private[streamjoin] object NumericTime {
       case UnixSeconds(time) => Some((time, MICROS_PER_SECOND, MICROS_PER_SECOND - 1, 0L))
       case UnixMillis(time) => Some((time, MICROS_PER_MILLIS, MICROS_PER_MILLIS - 1, 0L))
       case UnixMicros(time) => Some((time, 1L, 0L, 0L))
-      // Rounds towards zero, not down: before 1970 the number is above the time.
-      case UnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardsZero(time))
-      case ToUnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardsZero(time))
+      // Rounds toward zero, not down: before 1970 the number is above the time.
+      case UnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardZero(time))
+      case ToUnixTimestamp(time, _, _, _) if time.dataType == TimestampType => Some(towardZero(time))
       case _ => None
     }
 
-    private def towardsZero(time: Expression) =
+    private def towardZero(time: Expression) =
       (time, MICROS_PER_SECOND, MICROS_PER_SECOND - 1, MICROS_PER_SECOND - 1)
   }
 }

@@ -5,13 +5,13 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
- * What a comparison says about two event times: `out >= in - postpone`. A window stands for its
- * last instant.
+ * The bound that a comparison implies for two event times: `out >= in - postpone`. A window stands
+ * for its last instant.
  *
  * @param postpone
  *   microseconds, widened if clocks change
  * @param exact
- *   whether this says all that the comparison says
+ *   whether the bound is equivalent to the comparison
  */
 final private[streamjoin] case class TimeComparison(
     out: Attribute,
@@ -30,7 +30,9 @@ private[streamjoin] object TimeComparison {
       found <- of(greater, each, strict, conjunct)
     } yield found
 
-  /** What is at least an absolute value is at least the value, and at least its negative. */
+  /**
+   * A value that is at least an absolute value is at least the value, and at least its negative.
+   */
   private def signed(less: Expression): Option[Seq[Expression]] = less match {
     case Abs(child, _) => Some(Seq(child, UnaryMinus(child)))
     case Alias(child, _) => signed(child)
@@ -60,8 +62,8 @@ private[streamjoin] object TimeComparison {
       case (l: Attribute, r: Attribute) if EventTime.isWindow(l) && EventTime.isWindow(r) =>
         conjunct match {
           case _: EqualTo | _: EqualNullSafe => Some(TimeComparison(l, r, 0L, exact = false))
-          // Windows are ordered by their starts, which says nothing about the ends of windows of
-          // two lengths.
+          // Windows are ordered by their starts, which implies nothing about the ends of windows of
+          // different lengths.
           case _ => None
         }
       case _ =>

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DayTimeIntervalType
 
-/** Builds Spark expressions for times at a distance from another. */
+/** Builds Spark expressions for times at a distance from each other. */
 private[streamjoin] object TimeDistance {
 
   /**

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The start of the minute, hour, day, week or tumbling window of a time: the time, and the longest
- * such unit in microseconds, clock changes included.
+ * such unit in microseconds, including clock changes.
  */
 private[time] object Truncated {
   def unapply(expression: Expression): Option[(Expression, Long)] = expression match {

@@ -103,7 +103,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     val id = shop.rows("""SELECT "query" FROM streamjoin_batches""").head.replace("-", "")
     shop.run(s"CREATE TABLE streamjoin_${id}_1 (note VARCHAR(9))")
     val error = rejected("STREAMJOIN_UPSERT.STAGING_TABLE")(query.batch(shop, "t", "a")(Row(1, "x", 1, -1)))
-    assert(error.contains(s"a table streamjoin_${id}_1, which no upsert has created"))
+    assert(error.contains(s"a table streamjoin_${id}_1 that was not created by an upsert"))
     assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
   }
 
@@ -120,7 +120,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(shop.tables == Set("T", "STREAMJOIN_BATCHES"))
     shop.run(s"CREATE TABLE ${names.head} (note VARCHAR(9))")
     val error = rejected("STREAMJOIN_UPSERT.STAGING_TABLE")(query.run(shop, "t", "a"))
-    assert(error.contains(s"a table ${names.head}, which no upsert has created"))
+    assert(error.contains(s"a table ${names.head} that was not created by an upsert"))
   }
 
   /** What start() says of a target with one column besides, for the type of a key. */
@@ -196,10 +196,10 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
   test("columns that cannot have the values of the changes") {
     for (
       (spark, database, condition, said) <- Seq(
-        ("STRING", "INT", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is INTEGER, and the changes have STRING"),
+        ("STRING", "INT", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is INTEGER, but the changes have STRING"),
         ("STRING", "DATE", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is DATE"),
         ("STRING", "BOOLEAN", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is BOOLEAN"),
-        ("DATE", "INT", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is INTEGER, and the changes have DATE"),
+        ("DATE", "INT", "STREAMJOIN_UPSERT.COLUMN_TYPE", "W of t is INTEGER, but the changes have DATE"),
         ("STRUCT<x: INT>", "INT", "STREAMJOIN_UPSERT.SPARK_TYPE", "the column w is STRUCT<x: INT>, which")
       )
     ) {

@@ -41,7 +41,7 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
     rejected(
       order,
       "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP",
-      "the column v: an event time is a TIMESTAMP column, and this is INT"
+      "the column v: an event time must be a TIMESTAMP column, but this one is INT"
     )(
       imposeOrder(raw, "v", "1 second")
     ),
@@ -49,12 +49,16 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
     duration(order, "lag='-1 second' of sj.impose_order cannot be used: it is negative")(
       imposeOrder(raw, "t", "-1 second")
     ),
-    duration(order, "say it in days")(imposeOrder(raw, "t", "1 month")),
+    duration(order, "write it in days")(imposeOrder(raw, "t", "1 month")),
     duration(order, "not a number followed by a unit")(imposeOrder(raw, "t", "1 parsec")),
     duration(order, "a thousand years")(imposeOrder(raw, "t", "400000 days")),
     twice(order)(imposeOrder(marked, "t", "1 second")),
     noStream(order)(imposeOrder(batch, "t", "1 second")),
-    rejected(bounds, "STREAMJOIN_COLUMN.IS_BOUND_TYPE", "is_bound is a boolean column, and this is INT")(
+    rejected(
+      bounds,
+      "STREAMJOIN_COLUMN.IS_BOUND_TYPE",
+      "is_bound must be a boolean column, but this one is INT"
+    )(
       withBounds(raw, "t", "v", Some("0 seconds"))
     ),
     rejected(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(
@@ -64,14 +68,14 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
       withBounds(raw, "v", "b", Some("0 seconds"))
     ),
     rejected(bounds, "STREAMJOIN_COLUMN.NO_WATERMARK", "it has no watermark")(withBounds(raw, "t", "b")),
-    rejected(bounds, "STREAMJOIN_COLUMN.PARTITION_TYPE", "per is a column of numbers or text")(
+    rejected(bounds, "STREAMJOIN_COLUMN.PARTITION_TYPE", "per must be a column of numbers or strings")(
       withBounds(raw, "t", "b", Some("0 seconds"), Some("t"))
     ),
     duration(bounds, "it is negative")(withBounds(raw, "t", "b", Some("-1 second"))),
-    duration(bounds, "say it in days")(withBounds(raw, "t", "b", Some("1 year"))),
+    duration(bounds, "write it in days")(withBounds(raw, "t", "b", Some("1 year"))),
     twice(bounds)(withBounds(marked, "t", "b", Some("0 seconds"))),
     noStream(bounds)(withBounds(batch, "t", "b", Some("0 seconds"))),
-    rejected(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Aggregate)")(
+    rejected(bounds, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "a stateful operator (Aggregate)")(
       withBounds(marked.groupBy("t", "b").count(), "t", "b")
     ),
     rejected(bounds, "STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM", "per needs one stream")(
@@ -81,11 +85,11 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
       idleAfter(marked, "0 seconds")
     ),
     duration(idle, "not a millisecond or longer")(idleAfter(marked, "-1 second")),
-    duration(idle, "say it in days")(idleAfter(marked, "1 month")),
+    duration(idle, "write it in days")(idleAfter(marked, "1 month")),
     rejected(idle, "STREAMJOIN_INPUT.NO_WATERMARK", "the stream has no watermark")(
       idleAfter(raw, "1 second")
     ),
-    rejected(idle, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "keeps state (Join)")(
+    rejected(idle, "STREAMJOIN_INPUT.OUTPUT_OF_OPERATOR", "a stateful operator (Join)")(
       idleAfter(marked.as("a").join(streams.marked("d"), expr(Hourly.replace("o.", "a."))), "1 second")
     ),
     noStream(idle)(idleAfter(batch, "1 second"))

@@ -25,7 +25,7 @@ final private[sql] class ClauseFinder(tokens: Tokens, text: SqlText) {
     ._1
 
   /**
-   * A clause follows an input or a condition. Where an operand is expected, its first word is a
+   * A clause follows an input or a condition. If an operand is expected, its first word is a
    * column: `o.within - 5`, `WHERE within BETWEEN 1 AND 5`.
    */
   private def isAfterOperand(at: Int): Boolean = at > 0 && {
@@ -92,7 +92,7 @@ final private[sql] class ClauseFinder(tokens: Tokens, text: SqlText) {
           distance.micros match {
             case Left(reason) => rejected(distance.end, reason)
             case Right(micros) if micros < 0 =>
-              rejected(distance.end, "it is negative, and the distance of two times never is")
+              rejected(distance.end, "it is negative, and a distance between two times cannot be")
             case Right(micros) => Right(Within(-micros, micros, _))
           }
         )
@@ -119,7 +119,7 @@ final private[sql] class ClauseFinder(tokens: Tokens, text: SqlText) {
         )
       val content =
         if (tokens.is(at + 2, "ROWS"))
-          rejected("its rows are counted, and how many rows come within a time is not known")
+          rejected("it counts rows, and the number of rows within a period is unknown")
         else
           Duration.read(tokens, at + 3) match {
             case Some(Duration(end, micros))
@@ -167,7 +167,7 @@ final private[sql] class ClauseFinder(tokens: Tokens, text: SqlText) {
 
   private def isName(at: Int): Boolean = isQuoted(at) || tokens.word(at).matches("[A-Z_][A-Z0-9_]*")
 
-  /** With a setting of ANSI mode, double quotes stand around names. */
+  /** A setting of ANSI mode makes double quotes enclose names. */
   private def isQuoted(at: Int): Boolean = tokens.isType(at, SqlBaseParser.BACKQUOTED_IDENTIFIER) ||
     tokens.isType(at, SqlBaseParser.DOUBLEQUOTED_STRING) && SQLConf.get.doubleQuotedIdentifiers
 
@@ -209,14 +209,14 @@ private[sql] object ClauseFinder {
     Set("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV") ++
     Set("CASE", "WHEN", "THEN", "ELSE")
 
-  /** Those that are also names of tables, aliases or columns in practice. */
+  /** Keywords that in practice are also names of tables, aliases or columns. */
   val MayBeNames: Set[String] =
     Set("SET", "ALL", "ANY", "SOME", "VALUES", "LIMIT", "OFFSET", "EXTEND", "ESCAPE") ++
       Set("DIV", "BY")
 }
 
 /**
- * Parses one part of a text in its place, while other tokens are hidden from Spark's parser.
+ * Parses one part of a text in place, while other tokens are hidden from Spark's parser.
  * [[ClauseFinder]] uses it for conditions, before the rest of the text is parsed.
  */
 final private class FragmentParser(first: Token, last: Token) extends AbstractSqlParser {

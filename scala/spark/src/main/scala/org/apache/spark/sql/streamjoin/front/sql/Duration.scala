@@ -144,7 +144,7 @@ private[streamjoin] object Duration {
     private def length: Either[String, Long] = {
       val upper = units.map(_.toUpperCase(Locale.ROOT))
       units.zip(upper).collectFirst { case (text, unit) if !Known(unit) => text } match {
-        case Some(unknown) => Left(s"$unknown is no unit of time; $Units")
+        case Some(unknown) => Left(s"$unknown is not a unit of time; $Units")
         case None if withoutUnit => Left(s"it has no unit; $Units")
         case None if upper.exists(unit => Varying.exists(unit.startsWith)) => Left(IntervalLength.Varies)
         case None =>

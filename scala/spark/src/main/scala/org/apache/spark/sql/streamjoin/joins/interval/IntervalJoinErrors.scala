@@ -13,8 +13,8 @@ import org.apache.spark.sql.types.TimestampType
 import streamjoin.core.{JoinType, Side}
 
 /**
- * Errors for joins whose state cannot be bounded. Each has the conjunct, the columns found and a
- * rewrite to copy.
+ * Errors for joins whose state cannot be bounded. Each contains the conjunct, the columns found and
+ * a rewrite to copy.
  */
 final private[streamjoin] class IntervalJoinErrors(
     join: Join,
@@ -28,7 +28,10 @@ final private[streamjoin] class IntervalJoinErrors(
 
   private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
-  /** The columns with a watermark, also those that the query does not read and the output lacks. */
+  /**
+   * The columns with a watermark, including those that the query does not read and that are missing
+   * from the output.
+   */
   private val shown: Map[Side, Seq[Attribute]] = marked.map { case (side, columns) =>
     side -> (if (columns.nonEmpty) columns
              else WatermarkLineage.markBelow(plan(side)).map(_.eventTime).toSeq)
@@ -56,12 +59,12 @@ final private[streamjoin] class IntervalJoinErrors(
         "rewrite" -> example(unbounded),
         "within" -> (if (inSql) "write JOIN ... WITHIN 1h ON ..."
                      else "write sj.join(left, right, on, within=\"1 hour\")"),
-        "closest" -> closest.fold("")(call => s"or let each row meet only the closest one, by\n$call,\n")
+        "closest" -> closest.fold("")(call => s"or match each row only with the closest one, by\n$call,\n")
       ): _*
     )
   }
 
-  /** If the times are compared in one direction only, an as-of join may be meant. */
+  /** If the times are compared in one direction only, the user may want an as-of join. */
   private def closest: Option[String] = {
     def isOf(side: Side, column: Expression) = marked(side).exists(_.semanticEquals(column))
     def ordered(left: Expression, right: Expression): Option[Boolean] =
@@ -95,7 +98,7 @@ final private[streamjoin] class IntervalJoinErrors(
     s"left ASOF JOIN right MATCH_CONDITION ($compared)$tolerance ON ..."
   }
 
-  /** The rewrite adds a bound for each side that has none. */
+  /** The rewrite adds a bound for each side without one. */
   def boundInOr(side: Side, or: NoBound.InsideOr, unbounded: Seq[Side]): AnalysisException = {
     val bounds = unbounded.map { each =>
       or.bounds.filter(_.side == each).maxByOption(_.postpone).fold(example(Seq(each)))(inSql)
@@ -123,10 +126,10 @@ final private[streamjoin] class IntervalJoinErrors(
     val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(column(side, _))
     val (advice, rewrite) =
       if (EventTime.isWindow(unmarked))
-        "Declare one on the column that the window is made of, before window(...), for example:" ->
+        "Declare one on the time column of the window, before window(...), for example:" ->
           Wording.mark(if (inSql) "t" else name(side), "time", inSql)
       else if (plan(side).exists(keepsState))
-        "Behind a join or an aggregation Spark takes no new one. Hand on a column that has one, and bound the join by it, for example:" ->
+        "After a join or an aggregation, Spark accepts no new one. Keep a column that has one, and bound the join by it, for example:" ->
           s"${time(side.other)} BETWEEN $handedOn - INTERVAL 1 HOUR AND $handedOn + INTERVAL 1 HOUR"
       else
         "Declare it before the join, for example:" ->
@@ -145,7 +148,7 @@ final private[streamjoin] class IntervalJoinErrors(
   private def keepsState(plan: LogicalPlan): Boolean =
     plan.isInstanceOf[StatefulNode] || WatermarkLineage.isStateful(plan)
 
-  /** The bound is driven by a column that loses its watermark in a join below. */
+  /** The column that drives the bound loses its watermark in a join below. */
   def undefinedWatermark(bound: FoundBound, where: UndefinedWatermark): AnalysisException =
     where.rejected(s"The ${joinType.name} join of two streams (${text(bound.conjunct)})")
 
@@ -156,7 +159,7 @@ final private[streamjoin] class IntervalJoinErrors(
     else s"$out >= $in ${if (bound.postpone > 0) "-" else "+"} INTERVAL $distance"
   }
 
-  /** Bounds for the sides that have none, over existing columns. */
+  /** Bounds for the sides without one, over existing columns. */
   private def example(unbounded: Seq[Side], length: String = "1 HOUR"): String = unbounded match {
     case Seq(side) => s"${time(side)} >= ${time(side.other)} - INTERVAL $length"
     case _ =>

@@ -28,14 +28,14 @@ final private[streamjoin] case class FoundBound(
     exact: Boolean
 )
 
-/** Why a conjunct that compares times of both inputs is not a bound. */
+/** The reason why a conjunct that compares times of both inputs is not a bound. */
 sealed private[streamjoin] trait NoBound {
   def conjunct: Expression
 }
 
 private[streamjoin] object NoBound {
 
-  /** @param longest constant that is at least as long, or that can stand in for it */
+  /** @param longest constant that is at least as long, or that can replace it */
   final case class NotConstant(conjunct: Expression, reason: String, longest: String) extends NoBound
   final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
 }
@@ -59,7 +59,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
       if side != other
     } yield FoundBound(side, comparison.out, comparison.in, comparison.postpone, conjunct, comparison.exact)
 
-  /** Why a conjunct that looks like a bound is not one. */
+  /** The reason why a conjunct that looks like a bound is not one. */
   def problem(conjunct: Expression): Option[NoBound] = conjunct match {
     case or: Or =>
       val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
@@ -93,7 +93,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
       case Left(LinearTime.Varies(part)) =>
         NotConstant(
           conjunct,
-          s"${part.sql} varies from row to row, or is no sum of a timestamp and intervals",
+          s"${part.sql} varies from row to row, or is not a sum of a timestamp and intervals",
           "1 HOUR"
         )
     }

@@ -71,10 +71,10 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
   test("a call that cannot be taken says why") {
     for (
       (query, condition, words) <- Seq(
-        (s"SELECT id, $Idle FROM o", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
-        (s"SELECT *, $Idle AS x FROM o", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
-        (s"SELECT *, v, $Idle FROM o", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
-        (s"SELECT * FROM o WHERE $Idle", "STREAMJOIN_CALL.NOT_ALONE", "alone next to the star"),
+        (s"SELECT id, $Idle FROM o", "STREAMJOIN_CALL.NOT_ALONE", "the only expression besides the star"),
+        (s"SELECT *, $Idle AS x FROM o", "STREAMJOIN_CALL.NOT_ALONE", "the only expression besides the star"),
+        (s"SELECT *, v, $Idle FROM o", "STREAMJOIN_CALL.NOT_ALONE", "the only expression besides the star"),
+        (s"SELECT * FROM o WHERE $Idle", "STREAMJOIN_CALL.NOT_ALONE", "the only expression besides the star"),
         ("SELECT *, sj_idle_after(v) FROM o", "STREAMJOIN_CALL.NOT_JSON", "not v"),
         ("SELECT *, sj_idle_after('30 seconds') FROM o", "STREAMJOIN_CALL.NOT_JSON", "not 30 seconds"),
         ("SELECT *, sj_idle_after('[]') FROM o", "STREAMJOIN_CALL.NOT_JSON", "a JSON object as text"),
@@ -82,7 +82,7 @@ class FrameCallsSuite extends AnyFunSuite with SqlTest {
         (
           """SELECT *, sj_idle_after('{"after": 30}') FROM o""",
           "STREAMJOIN_CALL.ARGUMENT",
-          "after takes a text, and is 30"
+          "after takes a text, but is 30"
         ),
         (
           """SELECT *, sj_idle_after('{"later": "1s"}') FROM o""",

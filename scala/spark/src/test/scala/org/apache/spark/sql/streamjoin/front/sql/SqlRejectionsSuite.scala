@@ -121,7 +121,7 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
       query("SELECT 1 FROM o ^FOR SYSTEM_TIME AS OF d.t^ JOIN d ON o.id = d.id", "left input")
     ),
     cause("STREAMJOIN_CLAUSE.NO_JOIN")(
-      query("SELECT 1 FROM o ^WITHIN 5s^", "at an input of a join"),
+      query("SELECT 1 FROM o ^WITHIN 5s^", "follow an input of a join"),
       query("SELECT 1 FROM o ^OVER (RANGE 5s PRECEDING)^ AS x", "of a join"),
       query("SELECT 1 FROM o, LATERAL (SELECT o.id) ^WITHIN 5s^", "of a join")
     ),
@@ -140,10 +140,10 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     cause("STREAMJOIN_EVENT_TIME.NONE")(
       query(
         "SELECT 1 FROM raw ^OVER (RANGE 5s PRECEDING)^ JOIN d ON raw.id = d.id",
-        "left one has none",
+        "left input has none",
         "WATERMARK"
       ),
-      query("SELECT 1 FROM raw JOIN d ^WITHIN 5s^ ON raw.id = d.id", "left one has none", "WATERMARK")
+      query("SELECT 1 FROM raw JOIN d ^WITHIN 5s^ ON raw.id = d.id", "left input has none", "WATERMARK")
     ),
     cause("STREAMJOIN_EVENT_TIME.SEVERAL")(
       query(
@@ -284,7 +284,7 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     cause("STREAMJOIN_TABLE_FUNCTION.HAS_WATERMARK")(
       query(
         "SELECT * FROM IMPOSE_ORDER(^TABLE(o)^, 't', INTERVAL 1 SECOND)",
-        "without a watermark, and this one has one on t"
+        "without a watermark, but this one has a watermark on t"
       )
     ),
     cause("STREAMJOIN_TABLE_FUNCTION.NEGATIVE_LAG")(

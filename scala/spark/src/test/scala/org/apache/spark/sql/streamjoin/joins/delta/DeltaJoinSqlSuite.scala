@@ -151,7 +151,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
       )
     ) {
       val said = rejected("STREAMJOIN_DELTA.DIFF_LEFT_OUT")(query(text))
-      assert(said.contains("leaves out _diff"), text)
+      assert(said.contains("drops _diff"), text)
       assert(said.contains("_diff > 0"), text)
     }
     for (

@@ -314,7 +314,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
       assert(
         rejected("STREAMJOIN_TABLE.REMATCH_EVENT_TIME")(
           start(orders => timed(orders).withColumn("then", col("at")).join(late, on, "left_outer"))
-        ).contains("select one column")
+        ).contains("Select exactly one column")
       )
       val now = expr("id = customer_id + second(current_timestamp())")
       assert(

@@ -59,10 +59,10 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
     building("STREAMJOIN_COLUMN.UNKNOWN", "nope", "id, t, v") { streams =>
       Frames.temporal(joined(streams), key = Seq("nope"))
     }
-    building("STREAMJOIN_COLUMN.OPERATION_TYPE", "op is a column of text") { streams =>
+    building("STREAMJOIN_COLUMN.OPERATION_TYPE", "op must be a string column") { streams =>
       Frames.temporal(joined(streams), op = Some("v"))
     }
-    building("STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "an event time is a TIMESTAMP") { streams =>
+    building("STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "an event time must be a TIMESTAMP") { streams =>
       Frames.temporal(joined(streams), asOf = "v")
     }
   }
@@ -109,7 +109,7 @@ class TemporalRejectionsSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("a stream whose rows can be retracted is rejected") {
-    building("STREAMJOIN_TEMPORAL.TAKES_BACK", "_change_type", "cannot be taken back") { streams =>
+    building("STREAMJOIN_TEMPORAL.TAKES_BACK", "_change_type", "cannot retract emitted rows") { streams =>
       temporalOf(streams.marked("o").withColumn("_change_type", lit(1)), streams.marked("d"))
     }
   }
