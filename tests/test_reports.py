@@ -389,4 +389,4 @@ def test_in_a_browser(ran: Ran, tmp_path: Path) -> None:
     # 97 of 0 to 1 second in each batch, 3 beyond the delay in the last two.
     columns = {each["data-count"] for each in by_class["sj-column"] if "data-count" in each}
     assert {str(97 * (len(batches) + 1)), "6"} <= columns
-    assert " ".join(seen.texts["td"]).count("10 seconds (as it is)") == 1
+    assert " ".join(seen.texts["td"]).count("10 seconds (current)") == 1

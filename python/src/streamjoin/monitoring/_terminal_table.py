@@ -57,7 +57,7 @@ def sparkline(values: list[float]) -> str:
 def _head(batches: list[Figures]) -> Text:
     last = batches[-1]
     times = [float(batch["phasesMs"].get("triggerExecution", 0)) for batch in batches[-_BATCHES:]]
-    trigger = f", one each {format_duration(last['triggerMs'])}" if last.get("triggerMs") else ""
+    trigger = f", one every {format_duration(last['triggerMs'])}" if last.get("triggerMs") else ""
     text = _text(str(last.get("name") or last["id"]), "bold")
     text.append(f"  batch {last['batch']} of {format_time(last['timestamp'])} UTC took {times[-1]:.0f} ms{trigger}  ")
     text.append(sparkline(times), "cyan")

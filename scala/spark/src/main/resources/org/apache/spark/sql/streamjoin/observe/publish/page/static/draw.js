@@ -1,6 +1,6 @@
-// What all pictures of streamjoin draw with: words, sizes of texts, axes. The report, notebooks and Spark's page
-// load the same files, `draw.js` first. Names in the figures are of users: all text goes through `escape`, all
-// numbers through `number`.
+// Helpers of all charts: texts and their sizes, axes. The report, notebooks and Spark's page load the same files,
+// `draw.js` first. Names in the figures come from users, so all text must go through `escape` and all numbers through
+// `number`.
 var StreamJoin = {};
 StreamJoin.draw = (() => {
   "use strict";
@@ -14,7 +14,7 @@ StreamJoin.draw = (() => {
   const most = (values, least = -Infinity) => values.reduce((one, other) => Math.max(one, other), least);
   const round = (value) => Math.round(value * 10) / 10;
 
-  /** Attributes; those without a value are left out. */
+  /** Attributes; those without a value are omitted. */
   const attributes = (of) =>
     Object.entries(of)
       .filter(([, value]) => value !== undefined && value !== null)
@@ -30,7 +30,7 @@ StreamJoin.draw = (() => {
     );
 
   let context;
-  /** The width of a text of the pictures in pixels; without a page to measure it in, an estimate. */
+  /** The width of a text in pixels; an estimate if there is no page to measure it in. */
   const widthOf = (text, size = 12, bold = false) => {
     if (typeof document === "undefined") return String(text).length * size * 0.58;
     context ??= document.createElement("canvas").getContext("2d");
@@ -39,7 +39,7 @@ StreamJoin.draw = (() => {
   };
   const Font = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
-  /** A text that fits, if need be with its end left out. */
+  /** A text that fits, truncated if necessary. */
   const fitted = (text, width, size = 12, bold = false) => {
     const all = String(text);
     if (widthOf(all, size, bold) <= width) return all;
@@ -48,7 +48,7 @@ StreamJoin.draw = (() => {
     return `${all.slice(0, many)}…`;
   };
 
-  /** A text in lines that fit. */
+  /** A text split into lines that fit. */
   const wrapped = (text, width, size = 12) => {
     const lines = [];
     for (const word of String(text).split(" ")) {
@@ -97,7 +97,7 @@ StreamJoin.draw = (() => {
   };
   const tenths = (millis) => Math.round(Math.abs(number(millis)) / 100) / 10;
   const isFew = (millis) => Math.abs(number(millis)) >= 1000 && Math.abs(number(millis)) < 10000;
-  /** `1 hour 30 minutes`: the two largest units; seconds are whole from ten on, and have a digit below. */
+  /** `1 hour 30 minutes`: the two largest units. Seconds below ten have one decimal. */
   const duration = (millis) =>
     isFew(millis)
       ? `${tenths(millis)} second${tenths(millis) === 1 ? "" : "s"}`
@@ -126,7 +126,7 @@ StreamJoin.draw = (() => {
           .replace(/:00$/, "");
   };
   const sameDay = (one, other) => Math.floor(one / 86400000) === Math.floor(other / 86400000);
-  /** The time of the day where it is that of another time, which has been said. */
+  /** Only the time of day if the date is that of another time, which is already shown. */
   const clock = (millis, day) => {
     const time = new Date(Math.floor(millis / 1000) * 1000);
     if (Number.isNaN(time.getTime())) return instant(millis);
@@ -193,12 +193,12 @@ StreamJoin.draw = (() => {
     100000 * Year,
   ];
 
-  /** More than this between the smallest length that matters and the largest, and an axis grows by factors. */
+  /** If the largest length exceeds the smallest relevant one by more than this factor, the steps of an axis grow. */
   const Wide = 60;
 
   /**
-   * An axis of lengths of time from 0: with even steps, or, where `smallest` would not be seen then, with steps that
-   * grow. `at` is between 0 and 1.
+   * An axis of durations from 0: with even steps or, if `smallest` would not be visible, with growing steps. `at` is
+   * between 0 and 1.
    */
   const lengths = (largest, smallest) => {
     const to = Math.max(largest, 1);
@@ -213,7 +213,7 @@ StreamJoin.draw = (() => {
     return { at, ticks, grows, to };
   };
 
-  /** Ticks of numbers from 0 to about a number. */
+  /** An axis of numbers from 0 to approximately the largest. */
   const numbers = (largest, room) => {
     const to = Math.max(largest, 1);
     const power = 10 ** Math.floor(Math.log10(to / room));
@@ -222,7 +222,7 @@ StreamJoin.draw = (() => {
     return { at: (value) => value / to, ticks: () => ticks, grows: false, to };
   };
 
-  /** Those of some labels that have room, from the first one on: each has its middle, and the words. */
+  /** The labels that fit without overlaps, starting with the first: each has its center `x` and its `words`. */
   const apart = (labels, gap = 12) => {
     const taken = [];
     return labels.filter(({ x, words }) => {
@@ -233,6 +233,12 @@ StreamJoin.draw = (() => {
     });
   };
 
+  /** Labels of an axis, centered at their `x`. */
+  const labelsAt = (labels, y) =>
+    labels
+      .map(({ x, words }) => textAt(x, y, words, { class: "sj-small sj-label", "text-anchor": "middle" }))
+      .join("");
+
   const hintsOf = (hints) => {
     const items = list(hints)
       .map((hint) => element("li", { class: "sj-hint" }, escape(hint)))
@@ -240,9 +246,7 @@ StreamJoin.draw = (() => {
     return items === "" ? "" : `<ul class="sj-hints">${items}</ul>`;
   };
 
-  /**
-   * A bar of parts with their words below it. A part is at least a few pixels wide, so what is said of it can be found.
-   */
+  /** A bar of parts with their labels below. Each part is at least a few pixels wide, so that it can be found. */
   const stack = (parts, of = {}) => {
     const shown = parts.filter((part) => number(part.value) > 0);
     const bar = shown.map((part) =>
@@ -291,6 +295,7 @@ StreamJoin.draw = (() => {
     lengths,
     numbers,
     apart,
+    labelsAt,
     hintsOf,
     stack,
     Font,

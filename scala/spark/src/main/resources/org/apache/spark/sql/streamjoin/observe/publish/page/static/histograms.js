@@ -1,25 +1,8 @@
-// Pictures of how rows are spread: how late they are, how far apart matches are, which task has them.
+// Charts of distributions: how late rows are, how far apart matches are, and how rows are spread over tasks.
 StreamJoin.histograms = (() => {
   "use strict";
-  const {
-    escape,
-    isNumber,
-    number,
-    list,
-    sum,
-    most,
-    round,
-    element,
-    textAt,
-    svg,
-    widthOf,
-    duration,
-    short,
-    lengths,
-    grouped,
-    count,
-    apart,
-  } = StreamJoin.draw;
+  const { escape, isNumber, number, list, most, round, element, textAt, svg, apart, labelsAt } = StreamJoin.draw;
+  const { sum, widthOf, duration, short, lengths, grouped, count } = StreamJoin.draw;
   const { inputsOf } = StreamJoin.holds;
 
   const Height = 210,
@@ -50,7 +33,7 @@ StreamJoin.histograms = (() => {
     }));
   };
 
-  /** How far rows of each input are behind, over all batches. */
+  /** How far the rows of each input are behind, over all batches. */
   const lateness = (batches) =>
     collected(batches, "rows", (batch) =>
       inputsOf(batch)
@@ -58,7 +41,7 @@ StreamJoin.histograms = (() => {
         .map(({ operator, input }) => [`${operator.operator} ${operator.title}, ${input.name}`, input.lateness]),
     ).filter((one) => one.buckets.length > 0);
 
-  /** How far matches of each operator are apart, over all batches. */
+  /** How far apart the matches of each operator are, over all batches. */
   const distances = (batches) =>
     collected(batches, "pairs", (batch) =>
       list(batch.operators)
@@ -66,7 +49,10 @@ StreamJoin.histograms = (() => {
         .map((one) => [`${one.operator} ${one.title}`, one.distances]),
     ).filter((one) => one.buckets.length > 0);
 
-  /** The least delay with which a share of the rows is not late; a bucket that a delay cuts counts in full. */
+  /**
+   * The smallest delay with which the given share of the rows is on time; a bucket that contains the delay counts in
+   * full.
+   */
   const delayFor = (buckets, share) => {
     const needed = share * sum(buckets.map((one) => one.count));
     let seen = 0;
@@ -86,7 +72,7 @@ StreamJoin.histograms = (() => {
       : `${share >= 10 && share < 99 ? Math.round(share) : Math.floor(share * 100) / 100} %`;
   };
 
-  /** What delay loses how many rows: the one there is, and those that would keep more. */
+  /** The number of late rows for several delays: the current one, and those that would keep more rows. */
   const delays = ({ buckets, last }) => {
     const whole = sum(buckets.map((one) => one.count));
     const shares = [0.9, 0.99, 0.999, 1].map((share) => delayFor(buckets, share));
@@ -98,7 +84,7 @@ StreamJoin.histograms = (() => {
       const now = delay === last.delayMs;
       return (
         `<tr${now ? ' class="sj-now"' : ""}><td>${escape(delay === 0 ? "no delay" : duration(delay))}` +
-        `${now ? " (as it is)" : ""}</td><td>${grouped(lost)}</td><td>${escape(shareOf(lost, whole))}</td></tr>`
+        `${now ? " (current)" : ""}</td><td>${grouped(lost)}</td><td>${escape(shareOf(lost, whole))}</td></tr>`
       );
     });
     return (
@@ -108,7 +94,7 @@ StreamJoin.histograms = (() => {
     );
   };
 
-  /** Bounds as lines, whose words are above the picture: as many rows of words as there must be to keep them apart. */
+  /** Bounds as lines with labels above the chart, in as many rows as necessary to avoid overlaps. */
   const bounds = (limits, x, width) => {
     const rows = [];
     return limits
@@ -131,7 +117,7 @@ StreamJoin.histograms = (() => {
       .join("");
   };
 
-  /** The length from which on nearly all of what buckets count is longer. */
+  /** The length that nearly all spans in the buckets exceed. */
   const smallestOf = (buckets) => {
     const bySize = buckets
       .map((one) => ({ size: Math.abs(one.fromMs + one.toMs) / 2, count: one.count }))
@@ -146,8 +132,8 @@ StreamJoin.histograms = (() => {
   };
 
   /**
-   * Buckets as an SVG, so wide. What is nearly 0 has a column of its own at its place: in a picture of lateness it is
-   * most of the rows, so the other columns have their own scale, and it is cut.
+   * Buckets as an SVG of the given width. Values near 0 have their own column: in a chart of lateness, it contains most
+   * of the rows, so it is cut and the other columns have their own scale.
    */
   const picture = ({ buckets, limits, cutsZero, unit }, width, of) => {
     const isZero = (one) => one.fromMs <= 0 && one.toMs >= 0 && one.toMs <= 1;
@@ -220,20 +206,22 @@ StreamJoin.histograms = (() => {
     const grid = labels.map(({ x: middle }) =>
       element("line", { class: "sj-tick", x1: middle, x2: middle, y1: Top, y2: bottom }),
     );
-    const texts = labels.map(({ x: middle, words }) =>
-      textAt(middle, bottom + 16, words, { class: "sj-small sj-label", "text-anchor": "middle" }),
-    );
     const line = element("line", { class: "sj-axis", x1: zero ? left : 16, x2: right, y1: bottom, y2: bottom });
     return svg(
       width,
       Height,
       { class: "sj-picture sj-histogram", "data-of": of, "data-axis": axis.grows ? "grows" : "even" },
-      element("title", {}, escape(of)) + grid.join("") + body + line + texts.join("") + bounds(limits, x, width),
+      element("title", {}, escape(of)) +
+        grid.join("") +
+        body +
+        line +
+        labelsAt(labels, bottom + 16) +
+        bounds(limits, x, width),
     );
   };
 
   const isBehind = (one) => one.buckets.some((bucket) => bucket.toMs > 1);
-  /** Those inputs of which no row was behind, as a sentence. */
+  /** The inputs without rows behind, as a sentence. */
   const notBehind = (batches) => {
     const names = lateness(batches)
       .filter((one) => !isBehind(one))
@@ -278,7 +266,7 @@ StreamJoin.histograms = (() => {
       };
     });
 
-  /** The tasks of an operator side by side; with more of them than there is room for, the highest of neighbours. */
+  /** The tasks of an operator next to each other. If they do not fit, a column shows the maximum of several tasks. */
   const tasks = (values, width, say, name) => {
     const height = 96,
       bottom = height - 6,

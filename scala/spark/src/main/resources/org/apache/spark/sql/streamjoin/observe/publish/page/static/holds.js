@@ -1,49 +1,33 @@
-// The picture of one batch: what holds the output back.
+// The chart of one batch: what holds the output back.
 StreamJoin.holds = (() => {
   "use strict";
-  const {
-    escape,
-    isNumber,
-    number,
-    list,
-    element,
-    textAt,
-    svg,
-    fitted,
-    wrapped,
-    count,
-    bytes,
-    duration,
-    short,
-    instant,
-    clock,
-    lengths,
-    apart,
-    most,
-    round,
-  } = StreamJoin.draw;
+  const { escape, isNumber, number, list, most, round, element, textAt, svg, apart, labelsAt } = StreamJoin.draw;
+  const { fitted, wrapped, count, bytes, duration, short, instant, clock, lengths } = StreamJoin.draw;
 
   /** All inputs of a batch with their operators. */
   const inputsOf = (figures) =>
     list(figures?.operators).flatMap((operator) => list(operator.inputs).map((input) => ({ operator, input })));
 
-  /** The column of a name with the input that has it. */
+  /** The column with a given name, and its input. */
   const columnOf = (operator, name) => {
     for (const input of list(operator.inputs))
       for (const column of list(input.columns)) if (column.name === name) return { ...column, input };
     return undefined;
   };
 
-  /** What an input is called. That of a chain of many joins has all their names, too many to be read. */
+  /**
+   * The label of an input. The name of an input from a chain of joins contains the names of all streams, which is too
+   * long to read.
+   */
   const labelOf = (input) => {
     const below = list(input.below);
     return below.length > 0 && String(input.name).length > 28 ? `result of ${below[0]}` : String(input.name);
   };
 
-  /** Whether an input is read, and does not come from another operator. */
+  /** Whether a column comes from a source, not from another operator. */
   const isSource = (input, column) => !column.heldBy || column.heldBy === input.name;
 
-  /** Each event-time column of what is read, once, with its input. */
+  /** Each event-time column of the sources, once, with its input. */
   const sources = (figures) => {
     const found = new Map();
     for (const { operator, input } of inputsOf(figures))
@@ -53,7 +37,7 @@ StreamJoin.holds = (() => {
     return [...found.values()];
   };
 
-  /** The newest time of a batch that a row, or a watermark, has. */
+  /** The newest time of a row or a watermark in a batch. */
   const newest = (figures) =>
     most(
       inputsOf(figures)
@@ -64,7 +48,7 @@ StreamJoin.holds = (() => {
         .filter(isNumber),
     );
 
-  /** What is older than the limit leaves. A limit of one microsecond, "not before", is a millisecond here. */
+  /** The eviction limit: older rows leave. A limit of one microsecond ("not before") is rounded to zero here. */
   const limitOf = (operator, input) => {
     const leaves = list(input.leaves);
     const one = leaves.find((each) => each.column === input.leavesBy) ?? leaves[0];
@@ -79,15 +63,15 @@ StreamJoin.holds = (() => {
     };
   };
 
-  /** How far the oldest row of an input is from leaving, as words. */
+  /** How far the oldest row of an input is from leaving, as text. */
   const toGo = (operator, input) => {
     if (number(input.rowsKept) === 0 || !isNumber(input.leavesAfter)) return undefined;
     const column = columnOf(operator, input.leavesBy);
-    const whom = column?.heldBy ?? column?.input.name ?? input.leavesBy;
-    if (!isNumber(column?.watermark)) return `oldest row waits for the first row of ${whom}`;
+    const holder = column?.heldBy ?? column?.input.name ?? input.leavesBy;
+    if (!isNumber(column?.watermark)) return `oldest row waits for the first row of ${holder}`;
     const rest = input.leavesAfter - column.watermark;
     return rest > 0
-      ? `oldest row waits for ${whom}: ${duration(rest)} to go`
+      ? `oldest row waits for ${holder}: ${duration(rest)} to go`
       : "oldest row leaves with the next batch";
   };
 
@@ -100,22 +84,22 @@ StreamJoin.holds = (() => {
     const column = columnOf(operator, input.leavesBy);
     const rest = input.leavesAfter - column?.watermark;
     const now = !isNumber(column?.watermark)
-      ? "it has none yet"
+      ? "undefined"
       : `now ${instant(column.watermark)}` + (rest > 0 ? `, ${duration(rest)} to go` : "");
-    const holder = column?.heldBy ? `; ${column.heldBy} decides it` : "";
+    const heldBy = column?.heldBy ? `, held back by ${column.heldBy}` : "";
     return (
-      `${since}: that one leaves once the watermark of ${input.leavesBy} is later than ` +
-      `${instant(input.leavesAfter)} (${now}${holder}).`
+      `${since}, which leaves once the watermark of ${input.leavesBy} is later than ` +
+      `${instant(input.leavesAfter)} (${now}${heldBy}).`
     );
   };
 
-  /** Whose watermark is the furthest behind: the answer to what holds the output back, as a sentence. */
+  /** The input whose watermark is the furthest behind, which holds the output back, as a sentence. */
   const answer = (figures) => {
     const all = sources(figures);
     const without = all.filter(({ column }) => !isNumber(column.watermark)).map(({ input }) => input.name);
-    if (all.length === 0 || without.length === all.length) return "No row with a time has come yet.";
+    if (all.length === 0 || without.length === all.length) return "No row with a time has arrived yet.";
     if (without.length > 0)
-      return `${without.join(", ")}: no row with a time yet, so there is no watermark, and what waits for it stays.`;
+      return `${without.join(", ")}: no row with a time yet, so there is no watermark, and rows that wait for it stay.`;
     const now = newest(figures);
     const behind = all.map((each) => ({ ...each, lag: now - each.column.watermark })).sort((a, b) => b.lag - a.lag);
     const [first, second] = behind;
@@ -131,7 +115,7 @@ StreamJoin.holds = (() => {
 
   const Row = 16;
 
-  /** What the words beside a lane say. */
+  /** The text next to a lane. */
   const saysOf = (operator, input, now) => {
     const said = list(input.columns).map((column) => {
       if (!isNumber(column.watermark)) return { words: `${column.name}: no watermark yet`, kind: "sj-of-limit" };
@@ -145,7 +129,7 @@ StreamJoin.holds = (() => {
     return rest ? [...said, { words: rest, kind: "sj-small" }] : said;
   };
 
-  /** An input: what it is called and keeps, its time axis, and what is said of it, each in a column of its own. */
+  /** An input as three columns: its name and what it keeps, its time axis, and the text about it. */
   const lane = ({ operator, input }, top, at) => {
     const { left, right, width, x, now } = at;
     const says = saysOf(operator, input, now).flatMap(({ words: text, kind }) =>
@@ -214,7 +198,7 @@ StreamJoin.holds = (() => {
           "data-column": limit.column,
           "data-ms": limit.at,
         },
-        element("title", {}, escape(`eviction limit of ${limit.time}: ${instant(limit.at)}; what is older leaves`)),
+        element("title", {}, escape(`eviction limit of ${limit.time}: ${instant(limit.at)}; older rows leave`)),
       );
     }
     for (const column of list(input.columns)) {
@@ -246,19 +230,19 @@ StreamJoin.holds = (() => {
     return { body, height };
   };
 
-  /** The time up to which all rows of an operator's inputs have come, and whose watermark says so. */
+  /** The time up to which all rows of an operator's inputs have arrived, and the input whose watermark decides it. */
   const completeOf = (operator) => {
     const all = list(operator.inputs).flatMap((input) => list(input.columns).map((column) => ({ input, column })));
     if (all.length === 0 || all.some(({ column }) => !isNumber(column.watermark))) return undefined;
     return all.reduce((one, other) => (other.column.watermark < one.column.watermark ? other : one));
   };
 
-  /** An operator's inputs, with a line through them at the watermark that decides. */
+  /** An operator's inputs, with a line through them at the deciding watermark. */
   const group = (operator, top, at) => {
     const complete = completeOf(operator);
     const holder = complete && (complete.column.heldBy ?? complete.input.name);
     const says = complete
-      ? `complete to ${clock(complete.column.watermark, at.now)} by ${holder}`
+      ? `complete up to ${clock(complete.column.watermark, at.now)}, by ${holder}`
       : "no watermark yet";
     let body = element(
       "text",
@@ -306,9 +290,7 @@ StreamJoin.holds = (() => {
         .map((each) => ({ x: at.x(at.now - each), words: short(each) })),
     ]);
     const lines = labels.map(({ x }) => element("line", { class: "sj-tick", x1: x, x2: x, y1: top, y2: bottom }));
-    const texts = (top > 10 ? [top - 6, bottom + 16] : [bottom + 16]).flatMap((y) =>
-      labels.map(({ x, words: text }) => textAt(x, y, text, { class: "sj-small sj-label", "text-anchor": "middle" })),
-    );
+    const texts = (top > 10 ? [top - 6, bottom + 16] : [bottom + 16]).map((y) => labelsAt(labels, y));
     const how = `behind the newest row${axis.grows ? " (steps grow)" : ""}`;
     const title = wrapped(how, at.left - 30, 11).map((line, row) =>
       textAt(8, bottom + 16 + row * 14, line, { class: "sj-small sj-label" }),
@@ -316,12 +298,12 @@ StreamJoin.holds = (() => {
     return { lines: lines.join(""), texts: texts.join("") + title.join(""), height: 10 + 14 * title.length };
   };
 
-  /** The time axes of all inputs as an SVG, so wide. */
+  /** The time axes of all inputs as an SVG of the given width. */
   const picture = (figures, width) => {
     const now = newest(figures);
     const all = inputsOf(figures);
     if (!isNumber(now))
-      return svg(width, 40, { class: "sj-picture" }, textAt(8, 25, "No row with a time has come yet."));
+      return svg(width, 40, { class: "sj-picture" }, textAt(8, 25, "No row with a time has arrived yet."));
     const gaps = all
       .flatMap(({ operator, input }) => [
         ...list(input.columns).map((column) => column.newest - column.watermark),
@@ -354,7 +336,7 @@ StreamJoin.holds = (() => {
     const title = element(
       "title",
       {},
-      "what the inputs keep, and the watermarks that decide, on the time of the rows",
+      "the rows that the inputs keep, and the deciding watermarks, over the time of the rows",
     );
     return svg(
       width,
@@ -366,8 +348,8 @@ StreamJoin.holds = (() => {
 
   const key = `<p class="sj-key"><span><i class="sj-k-state"></i>rows in state</span>
     <span><i class="sj-k-newest"></i>newest row</span><span><i class="sj-k-watermark"></i>watermark</span>
-    <span><i class="sj-k-limit"></i>eviction limit: what is older leaves</span>
-    <span><i class="sj-k-complete"></i>complete: no row so old can still arrive</span></p>`;
+    <span><i class="sj-k-limit"></i>eviction limit: older rows leave</span>
+    <span><i class="sj-k-complete"></i>complete: no row this old can still arrive</span></p>`;
 
   return { picture, key, answer, words, inputsOf, labelOf, limitOf, isSource, sources, newest };
 })();

@@ -1,9 +1,10 @@
-// The tab "Stream joins" of Spark's web page: draws the batches of a query, and while the query's driver runs, each
-// later one. Without it the page has the figures as a table. It is a file, as Spark can forbid scripts within a page.
+// The tab "Stream joins" on Spark's web page: draws the batches of a query and, while the query's driver runs, each
+// later one. Without this script, the page has the figures as a table. It is a separate file because Spark can forbid
+// inline scripts.
 (() => {
   "use strict";
   const INTERVAL_MS = 2000;
-  /** Batches that are kept whole; of those before, what the series need. */
+  /** The number of batches that are kept completely; of earlier ones, only the data for the charts is kept. */
   const WHOLE = 200;
   const place = document.getElementById("sj-plan");
   if (!place || typeof StreamJoin === "undefined" || !StreamJoin.show) return;
@@ -11,7 +12,7 @@
   let batches = [],
     show;
 
-  // Which query it is belongs into the address: a reload, or a link, shows the same one.
+  // The query belongs in the address, so that a reload or a link shows the same one.
   const address = new URL(location.href);
   if (!address.searchParams.has("query")) {
     address.searchParams.set("query", place.dataset.query);
@@ -20,7 +21,7 @@
 
   const figures = (more) => fetch(place.dataset.figures + more).then((answer) => answer.json());
 
-  /** A later figure of a batch wins: the batch ran again. */
+  /** Later figures of a batch win, because the batch ran again. */
   const merge = (older, newer) => {
     const byBatch = new Map([...older, ...newer].map((one) => [one.batch, one]));
     const all = [...byBatch.values()].sort((one, other) => one.batch - other.batch);
@@ -44,7 +45,7 @@
     place.dataset.drawn = Number(place.dataset.drawn || 0) + 1;
   };
 
-  /** The table comes from the server, as in a browser without scripts: where somebody looks at it. */
+  /** Updates the table from the server, as in a browser without scripts, if it is open. */
   const renew = async () => {
     if (!table().open) return;
     const page = await fetch(location.href).then((answer) => answer.text());
@@ -56,7 +57,7 @@
 
   const first = async () => {
     const [series, last] = await Promise.all([figures("&series=1").catch(() => []), figures("")]);
-    // A point that stands for batches before the whole ones, and for some of them, counts: they count in it.
+    // A point that represents both earlier batches and some of the complete ones wins: it includes their figures.
     const until = Math.max(-1, ...series.filter((one) => one.firstBatch < last[0]?.batch).map((one) => one.batch));
     return merge(
       series,
@@ -64,7 +65,7 @@
     );
   };
 
-  /** All batches since the last look; a page that slept may have missed more than are kept. */
+  /** All batches since the last request. A page that slept may have missed more than are kept. */
   const later = async () => {
     const [last] = await figures("&last=1");
     const known = batches[batches.length - 1];

@@ -1,42 +1,21 @@
-// Pictures over the batches of a query: event time, rows, state, and where the time of batches goes. A batch is the
-// figures of one, or a point that stands for several of them, with as much of the figures as a picture here reads.
+// Charts over the batches of a query: event time, rows, state, and time spent. A batch is either the figures of one
+// batch, or a point that represents several batches, with the figures that the charts here need.
 StreamJoin.series = (() => {
   "use strict";
-  const {
-    escape,
-    isNumber,
-    number,
-    list,
-    sum,
-    most,
-    round,
-    element,
-    textAt,
-    svg,
-    widthOf,
-    compact,
-    duration,
-    short,
-    instant,
-    clock,
-    lengths,
-    numbers,
-    grouped,
-    count,
-    apart,
-  } = StreamJoin.draw;
+  const { escape, isNumber, number, list, most, round, element, textAt, svg, apart, labelsAt } = StreamJoin.draw;
+  const { sum, widthOf, compact, duration, short, instant, clock, lengths, numbers, grouped, count } = StreamJoin.draw;
   const { inputsOf, isSource, labelOf, newest } = StreamJoin.holds;
 
-  /** Lines that have a color of their own. */
+  /** The number of lines with their own color. */
   const Colors = 8;
   const Height = 190,
     Top = 10,
     Bottom = 34;
 
-  /** Batches that something stands for. */
+  /** The number of batches that a point represents. */
   const many = (batch) => (isNumber(batch.batches) ? batch.batches : 1);
 
-  /** Lines by the name of an input, each with a value for each batch, or undefined. */
+  /** Lines by input name, each with one value per batch, or undefined. */
   const linesOf = (batches, values) => {
     const found = new Map();
     batches.forEach((batch, at) => {
@@ -49,7 +28,7 @@ StreamJoin.series = (() => {
     return [...found.values()];
   };
 
-  /** An input's name, with the operator's number where another has the same one. */
+  /** An input's name, followed by the operator's number if another input has the same name. */
   const namesOf = (batches) => {
     const operators = new Map();
     for (const batch of batches)
@@ -63,7 +42,7 @@ StreamJoin.series = (() => {
   const highest = (line) => most(line.values.filter(isNumber), 0);
   const ranked = (lines) => [...lines].sort((one, other) => highest(other) - highest(one)).map((line) => line.name);
 
-  /** The color of each input, the same in all pictures, of those whose lines are the highest in one of some. */
+  /** The color of each input, the same in all charts. Only the inputs with the highest lines in some chart have one. */
   const colorsOf = (pictures) => {
     const ranks = pictures.map(({ lines }) => ranked(lines));
     const chosen = new Set();
@@ -73,7 +52,7 @@ StreamJoin.series = (() => {
     return (name) => colors.get(name) ?? "--sj-other";
   };
 
-  /** What a series shows: lines with words for a value, an axis, and more to draw in it. */
+  /** The definition of a chart: its lines, the text for a value, an axis, and further marks. */
   const behind = (batches) => {
     const name = namesOf(batches);
     let now = -Infinity;
@@ -89,13 +68,13 @@ StreamJoin.series = (() => {
     const axis = lengths(most(all, 1000) * 1.1, all.length ? Math.max(Math.min(...all), 1000) : undefined);
     return {
       id: "watermarks",
-      question: "Does event time move on?",
+      question: "Does event time advance?",
       lines,
       axis,
       say: duration,
       tick: short,
       note:
-        "How far each watermark is behind the newest row that the query has seen. A line that rises belongs to the " +
+        "How far each watermark is behind the newest row that the query has seen. A rising line belongs to the " +
         "input that holds the others back.",
     };
   };
@@ -106,7 +85,7 @@ StreamJoin.series = (() => {
     const late = batches.map((batch) => sum(inputsOf(batch).map(({ input }) => input.late)));
     return {
       id: "rows",
-      question: "How many rows come, and are rows late?",
+      question: "How many rows arrive, and are they late?",
       lines,
       late,
       adds: true,
@@ -115,8 +94,8 @@ StreamJoin.series = (() => {
       tick: compact,
       note:
         sum(late) > 0
-          ? `By input, and below all together. ${count(sum(late), "row")} late, marked above their batches.`
-          : "By input, and below all together. No row was late.",
+          ? `Rows per batch by input, with totals below. ${count(sum(late), "row")} late, marked above their batches.`
+          : "Rows per batch by input, with totals below. No row was late.",
     };
   };
 
@@ -132,17 +111,18 @@ StreamJoin.series = (() => {
       say: grouped,
       tick: compact,
       axis: numbers(most(lines.map(highest), 1) * 1.04, 4),
-      note: "Rows in state by input, now and before. Steady once a bound has passed, it grows with an input behind.",
+      note:
+        "Rows in state by input. State is steady once the time bound has passed, and grows while an input lags behind.",
     };
   };
 
-  /** Colors of the parts of a batch's time, by name: the same ones over all batches and for one. */
+  /** The colors of the phases of a batch, by name: the same for all batches and for a single one. */
   const Phases = ["addBatch", "queryPlanning", "getBatch", "latestOffset", "walCommit", "commitOffsets"];
   const phaseColor = (name) => (Phases.includes(name) ? `--sj-c${Phases.indexOf(name)}` : "--sj-c6");
 
   /**
-   * The highest column that is drawn in full: the first batch of a run may take ten times as long as all others, which
-   * would be hairlines beside it.
+   * The height up to which columns are drawn in full: the first batch of a run may take ten times as long as all
+   * others, which would otherwise be hairlines.
    */
   const cutAt = (heights) => {
     const sorted = [...heights].sort((one, other) => one - other);
@@ -150,7 +130,7 @@ StreamJoin.series = (() => {
     return sorted.length >= 8 && most(sorted, 1) > 3 * usual ? usual * 1.5 : most(sorted, 1);
   };
 
-  /** The phases of batches, the longest ones by themselves. */
+  /** The phases of batches; only the longest ones have their own line. */
   const phases = (batches) => {
     const names = linesOf(batches, (batch) =>
       Object.entries(batch.phasesMs ?? {})
@@ -177,7 +157,7 @@ StreamJoin.series = (() => {
     const axis = lengths(Math.max(longest, trigger <= longest * 3 ? trigger : 0) * 1.02, undefined);
     return {
       id: "phases",
-      question: "Where does the time of batches go?",
+      question: "Where do batches spend their time?",
       lines: stacked,
       stacked: true,
       adds: true,
@@ -187,15 +167,15 @@ StreamJoin.series = (() => {
       trigger: trigger > 0 ? trigger : undefined,
       note:
         trigger > 0
-          ? `A batch is to start each ${duration(trigger)}: those that take longer queue.`
-          : "Each batch starts as soon as the one before has ended.",
+          ? `The trigger starts a batch every ${duration(trigger)}; batches that take longer queue.`
+          : "Each batch starts as soon as the previous one has ended.",
     };
   };
 
   const all = (batches) => {
     const pictures = [behind(batches), state(batches), rows(batches), phases(batches)];
     const color = colorsOf(pictures.slice(0, 2));
-    // A line of a color is above those without one.
+    // Lines with their own color are drawn above the others.
     return pictures
       .filter((one) => one.lines.length > 0)
       .map((one) => ({
@@ -230,7 +210,7 @@ StreamJoin.series = (() => {
     return element("path", { class: "sj-line", "data-line": line.name, style, d: path }) + dots;
   };
 
-  /** Columns that are longer than there is room for: a cut through each, and how long it is where there is room. */
+  /** Columns that do not fit: a cut through each, with its value if there is room. */
   const cuts = (columns, at, width) => {
     const marks = columns.map(({ index }) =>
       element("path", {
@@ -249,7 +229,7 @@ StreamJoin.series = (() => {
     return marks.join("") + texts.join("");
   };
 
-  /** The columns of batches, each in parts; a part is at least a pixel high. */
+  /** The stacked columns of batches; each part is at least one pixel high. */
   const columns = (series, at) => {
     const step = at.step,
       width = Math.max(step * 0.82, 1);
@@ -274,7 +254,7 @@ StreamJoin.series = (() => {
     return body + cuts(cut, at, width);
   };
 
-  /** Which batches have their number below the axis. */
+  /** The labels of batches below the axis. */
   const named = (series, at) => {
     const { batches } = series;
     const day = batches[batches.length - 1].timestamp;
@@ -291,7 +271,7 @@ StreamJoin.series = (() => {
     return apart(inside, 16);
   };
 
-  /** A series as an SVG, so wide. */
+  /** A chart as an SVG of the given width. */
   const picture = (series, width, chosen) => {
     const { batches, axis } = series;
     const labels = axis.ticks(4).map((value) => ({ value, words: series.tick(value) }));
@@ -306,7 +286,7 @@ StreamJoin.series = (() => {
       bottom = Height - Bottom;
     const step = (right - left) / Math.max(batches.length, 1);
     const x = (index) => round(left + step * (index + 0.5));
-    // Above columns that are cut is how long they are.
+    // Leaves room for the values above cut columns.
     const top = series.stacked ? Top + 16 : Top;
     const y = (value) => round(bottom - Math.min(axis.at(value), 1) * (bottom - top));
     const at = { left, right, width, step, top, x, y };
@@ -342,8 +322,7 @@ StreamJoin.series = (() => {
         y2: y(series.trigger),
       });
     body += element("line", { class: "sj-axis", x1: left, x2: right, y1: bottom, y2: bottom });
-    for (const { x: middle, words } of named(series, at))
-      body += textAt(middle, bottom + 16, words, { class: "sj-small sj-label", "text-anchor": "middle" });
+    body += labelsAt(named(series, at), bottom + 16);
     body += element("line", { class: "sj-cross", y1: Top, y2: bottom, x1: -9, x2: -9 });
     const title = element("title", {}, escape(series.question));
     return svg(
@@ -354,7 +333,7 @@ StreamJoin.series = (() => {
     );
   };
 
-  /** The names of the lines with their last values, the largest first of those with a color. */
+  /** The names of the lines with their last values: those with their own color first, the largest values first. */
   const legend = (series) => {
     const last = (line) => (series.adds ? sum(line.values) : [...line.values].reverse().find(isNumber));
     const inOrder = series.stacked
@@ -372,7 +351,7 @@ StreamJoin.series = (() => {
     return `<p class="sj-key">${chips.join("")}</p>`;
   };
 
-  /** What a series says of one batch, as lines. */
+  /** The values of a chart for one batch, as lines. */
   const at = (series, index) => {
     const batch = series.batches[index];
     const from = isNumber(batch.firstBatch) && batch.firstBatch !== batch.batch ? `${batch.firstBatch} to ` : "";

@@ -1,10 +1,10 @@
-// Draws a query's figures (docs/figures.schema.json) in an element, and keeps them drawn: `StreamJoin.show`.
+// `StreamJoin.show` draws a query's figures (docs/figures.schema.json) in an element and keeps them up to date.
 StreamJoin.show = (() => {
   "use strict";
   const { escape, number, list } = StreamJoin.draw;
   const { view, series } = StreamJoin;
 
-  /** Whether the page around an element is dark: by the first background behind it that can be seen. */
+  /** Whether the page around an element is dark, according to the first visible background behind it. */
   const themeOf = (place) => {
     for (let one = place.parentElement; one; one = one.parentElement) {
       const [red, green, blue, alpha = 1] = (getComputedStyle(one).backgroundColor.match(/[\d.]+/g) ?? []).map(
@@ -16,7 +16,7 @@ StreamJoin.show = (() => {
           page: `rgb(${red},${green},${blue})`,
         };
     }
-    // Nothing paints a background: the browser does, by the color scheme of the page.
+    // No element paints a background: the browser does, according to the page's color scheme.
     const scheme = getComputedStyle(document.documentElement).colorScheme;
     const dark =
       scheme.includes("dark") && (!scheme.includes("light") || matchMedia("(prefers-color-scheme: dark)").matches);
@@ -33,7 +33,7 @@ StreamJoin.show = (() => {
   /**
    * Follows the colors of the page, which a button there may change.
    *
-   * @param of a weak reference: a notebook replaces the element each few seconds, and the page outlives it
+   * @param of a weak reference, because a notebook replaces the element every few seconds, and the page outlives it
    */
   const follow = (of) => {
     const system = matchMedia("(prefers-color-scheme: dark)");
@@ -57,8 +57,8 @@ StreamJoin.show = (() => {
   /**
    * Draws a query in an element.
    *
-   * @param data `batches`: figures and points of a series, the oldest first; `files`: bytes and files of the folders of
-   *   a checkpoint, by name
+   * @param data `batches`: figures and points of a series, the oldest first; `files`: sizes and numbers of files in the
+   * folders of a checkpoint, by name
    * @returns a function that draws other data
    */
   return (place, data) => {
@@ -123,7 +123,7 @@ StreamJoin.show = (() => {
       });
     };
 
-    /** The series below the pointer, and the number of its batch. */
+    /** The chart below the pointer, and the index of the batch. */
     const under = (event) => {
       const picture = event.target.closest?.(".sj-series");
       if (!picture) return undefined;

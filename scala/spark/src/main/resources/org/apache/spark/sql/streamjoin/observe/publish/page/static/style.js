@@ -1,5 +1,5 @@
-// How the pictures look. Their colors are those of the page that they are in, which `view.js` looks at: a system's
-// dark mode says nothing about a notebook or about Spark's page.
+// The style of the charts. Their colors follow the surrounding page, which `streamjoin.js` inspects, because the
+// system's dark mode does not determine the colors of a notebook or of Spark's page.
 StreamJoin.css = `
 .sj { --sj-text: #1f2328; --sj-muted: #59636e; --sj-paper: #ffffff; --sj-box: #f6f8fa; --sj-border: #d1d9e0;
   --sj-grid: #e4e8ec; --sj-state: #9ec5f4; --sj-watermark: #0a6b2d; --sj-limit: #b34700; --sj-complete: #edf1f4;

@@ -1,5 +1,5 @@
-// All that is shown of a query: totals, one batch, and the series of batches. `StreamJoin.show` draws it in an
-// element, and again where the element's width or the page's colors change.
+// The parts of a query's page: totals, one batch, and charts over all batches. `StreamJoin.show` draws them in an
+// element, and redraws them when the element's width or the page's colors change.
 StreamJoin.view = (() => {
   "use strict";
   const { escape, isNumber, number, list, sum, element, grouped, count, bytes, duration, instant, hintsOf, stack } =
@@ -7,11 +7,11 @@ StreamJoin.view = (() => {
   const { holds, waits, series, histograms } = StreamJoin;
 
   const rowsIn = (batch) => sum(holds.inputsOf(batch).map(({ input }) => input.rowsIn));
-  /** Whether it is a batch, and does not stand for several of which it has only sums. */
+  /** Whether it is a single batch, as opposed to a point with the sums of several. */
   const isWhole = (batch) =>
     series.many(batch) === 1 && list(batch.operators).every((one) => Array.isArray(one.tasks?.rows));
 
-  /** The batch that a page opens on: the last one that had rows, for the last one of all is often empty. */
+  /** The batch that a page shows first: the last one with rows, because the very last one is often empty. */
   const opening = (batches) => {
     const whole = batches.filter(isWhole);
     return (
@@ -22,7 +22,7 @@ StreamJoin.view = (() => {
     );
   };
 
-  /** What is read from outside: rows that go from one join to the next count once. */
+  /** Rows read from sources: rows that one join passes to the next count once. */
   const sourceRows = (batch) =>
     sum(
       holds
@@ -30,7 +30,7 @@ StreamJoin.view = (() => {
         .filter(({ input }) => !list(input.below).length)
         .map(({ input }) => input.rowsIn),
     );
-  /** What the operators at the top have emitted: they are below no other one. */
+  /** The output of the topmost operators, which are below no other one. */
   const emitted = (batch, field) => {
     const below = new Set(holds.inputsOf(batch).flatMap(({ input }) => list(input.below)));
     return sum(
@@ -39,7 +39,7 @@ StreamJoin.view = (() => {
         .map((one) => one[field]),
     );
   };
-  /** A point of a series may not know what is below: its operators are from the output down. */
+  /** A point of a series may lack this information: its operators are listed from the output down. */
   const hasBelow = (batch) => holds.inputsOf(batch).some(({ input }) => Array.isArray(input.below));
   const withBelow = (batches) => {
     const known = batches.findLast(hasBelow);
@@ -84,7 +84,7 @@ StreamJoin.view = (() => {
       [grouped(kept), `rows kept now, ${bytes(sum(list(last.operators).map((one) => one.bytesKept)))}`, "rowsKept"],
       [
         duration(took),
-        batches.every((batch) => series.many(batch) === 1) ? "of batches" : "at most, of batches",
+        batches.every((batch) => series.many(batch) === 1) ? "in batches" : "in batches, at most",
         "ms",
       ],
     ];
@@ -99,7 +99,7 @@ StreamJoin.view = (() => {
   };
 
   const colorAt = (at) => `--sj-c${at % 8}`;
-  /** Where the time of a batch went, and that of the tasks inside it. */
+  /** The time of a batch by phase, and that of its tasks. */
   const phases = (figures) => {
     const ofTasks = [...new Set(list(figures.operators).flatMap((one) => Object.keys(one.phasesMs ?? {})))].sort();
     const parts = (of, color) =>
@@ -160,10 +160,10 @@ StreamJoin.view = (() => {
       ),
     );
     const all = [...operators, ...items].join("");
-    return `<details><summary>The same in words</summary><ul class="sj-words">${all}</ul></details>`;
+    return `<details><summary>In words</summary><ul class="sj-words">${all}</ul></details>`;
   };
 
-  /** A picture that is drawn once the width of its place is known. */
+  /** A chart that is drawn once the width of its container is known. */
   const cell = (drawn, draw) => {
     drawn.push(draw);
     return `<div class="sj-cell" data-draw="${drawn.length - 1}"></div>`;
@@ -200,15 +200,15 @@ StreamJoin.view = (() => {
         : section(
             "waits",
             "How long does a row wait?",
-            `<p class="sj-note">How long a row as new as the newest one stays in state; an outer join emits it then, ` +
-              `if it has had no match.</p><div class="sj-cells">${waiting}</div>`,
+            `<p class="sj-note">How long the newest row will stay in state. An outer join then emits it unless it ` +
+              `has matched.</p><div class="sj-cells">${waiting}</div>`,
           )) +
-      section("time", "Where does the time of this batch go?", phases(figures)) +
+      section("time", "Where does this batch spend its time?", phases(figures)) +
       charts(
         drawn,
         "skew",
         "Does one task do most of the work?",
-        "A task with most of the rows has a key that is frequent.",
+        "A task with most of the rows has a frequent key.",
         histograms.skew(figures),
       )
     );
@@ -242,15 +242,15 @@ StreamJoin.view = (() => {
       drawn,
       "lateness",
       "How late are rows, and what delay would keep them?",
-      "How far rows are behind the newest row of the batches before. Rows beyond the delay of the watermark are late." +
+      "How far rows are behind the newest row of earlier batches. Rows beyond the delay of the watermark are late." +
         histograms.notBehind(batches),
       histograms.lateCharts(batches),
     ) +
     charts(
       drawn,
       "distances",
-      "How far apart are matches, and is the bound wider than that?",
-      "Where the bound is much wider than what matches, rows are kept for longer than they are needed.",
+      "How far apart are matches, and is the bound much wider?",
+      "If the bound is much wider than the matches need, rows are kept for longer than necessary.",
       histograms.distanceCharts(batches),
     );
 
@@ -278,8 +278,8 @@ StreamJoin.view = (() => {
 
   const head = (last) =>
     [
-      ...(isNumber(last.timestamp) ? [`last batch ${number(last.batch)} of ${instant(last.timestamp)} UTC`] : []),
-      ...(number(last.triggerMs) > 0 ? [`one each ${duration(last.triggerMs)}`] : []),
+      ...(isNumber(last.timestamp) ? [`last batch ${number(last.batch)} at ${instant(last.timestamp)} UTC`] : []),
+      ...(number(last.triggerMs) > 0 ? [`one every ${duration(last.triggerMs)}`] : []),
     ].join(", ");
 
   const named = (figures) => {

@@ -1,40 +1,43 @@
-// How long a row waits, and for what: bars of the bound, the delay of a watermark, and an input that is behind.
+// How long a row waits, and for what: bars for the bound, the delay of a watermark, and the lag of an input.
 StreamJoin.waits = (() => {
   "use strict";
   const { escape, isNumber, number, list, element, duration, stack } = StreamJoin.draw;
   const { inputsOf, labelOf, limitOf, sources } = StreamJoin.holds;
 
-  /** Why a row that comes now leaves so much later: the bound, the delay of a watermark, an input that is behind. */
+  /**
+   * The parts of the time that a row arriving now has to wait: the bound, the delay of a watermark, the lag of an
+   * input.
+   */
   const wait = (figures, operator, input) => {
     const limit = limitOf(operator, input);
     const own = list(input.columns)[0]?.newest;
     if (limit === undefined) return undefined;
-    const whom = limit.of?.heldBy ?? limit.of?.input.name ?? limit.column;
+    const holder = limit.of?.heldBy ?? limit.of?.input.name ?? limit.column;
     if (limit.at === undefined || !isNumber(own))
-      return { whom, bound: limit.postponeMs, total: undefined, parts: [] };
+      return { holder, bound: limit.postponeMs, total: undefined, parts: [] };
     const mark = limit.of.watermark;
-    const theirs = sources(figures).find((each) => each.input.name === whom)?.column.newest;
+    const theirs = sources(figures).find((each) => each.input.name === holder)?.column.newest;
     const late = isNumber(theirs) ? Math.min(theirs, own) : own;
     const delay = Math.max(late - mark, 0),
       behind = Math.max(own - late, 0);
     const total = Math.max(own - limit.at, 0);
     const bound = Math.max(total - delay - behind, 0);
     return {
-      whom,
+      holder,
       bound: limit.postponeMs,
       total,
       parts: [
         {
           name:
             bound < limit.postponeMs * 0.99
-              ? `left of the bound of ${duration(limit.postponeMs)}, as its rows are behind`
+              ? `remainder of the bound of ${duration(limit.postponeMs)}, because its rows lag behind`
               : "the bound of the join",
           value: bound,
           words: duration(bound),
           color: "--sj-c0",
         },
-        { name: `the delay of the watermark of ${whom}`, value: delay, words: duration(delay), color: "--sj-c2" },
-        { name: `${whom} is behind`, value: behind, words: duration(behind), color: "--sj-c1" },
+        { name: `the delay of the watermark of ${holder}`, value: delay, words: duration(delay), color: "--sj-c2" },
+        { name: `the lag of ${holder}`, value: behind, words: duration(behind), color: "--sj-c1" },
       ],
     };
   };
@@ -51,14 +54,14 @@ StreamJoin.waits = (() => {
           {
             class: "sj-wait",
             "data-waits": input.name,
-            "data-held-by": one.whom,
+            "data-held-by": one.holder,
             "data-total-ms": one.total,
             "data-postpone-ms": one.bound,
           },
           `<p title="${escape(input.name)}"><b>${escape(labelOf(input))}</b> ` +
             `<span class="sj-small">${number(operator.operator)} ${escape(operator.title)}</span></p>` +
             `<p class="sj-total">${escape(how)} <span class="sj-small">for ` +
-            `${escape(one.whom === input.name ? "its own watermark" : one.whom)}</span></p>` +
+            `${escape(one.holder === input.name ? "its own watermark" : one.holder)}</span></p>` +
             (one.total ? stack(one.parts) : ""),
         ),
       ];
