@@ -25,25 +25,6 @@ def source_files() -> Iterator[Path]:
         yield from (file for file in folder.rglob("*") if file.suffix in {".scala", ".java", ".json", ".py"})
 
 
-def test_comments_have_at_most_100_characters() -> None:
-    folders = ["scala", "python/src", "tests", "examples", "benchmarks"]
-    comment = {".scala": re.compile(r"\s*(?:\*|//|/\*)"), ".py": re.compile(r"\s*#")}
-    files = [
-        file
-        for folder in folders
-        for file in (ROOT / folder).rglob("*")
-        if file.suffix in comment and "target" not in file.parts
-    ]
-    too_long = [
-        f"{file.relative_to(ROOT)}:{number}"
-        for file in files
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if len(line) > 100 and comment[file.suffix].match(line)
-    ]
-    assert len(files) > 200
-    assert too_long == []
-
-
 PAGES = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "recipes").glob("*.md"))
 # Pages for those who change or measure the project open with a command of its Makefile.
 COMMANDS = {"benchmarks.md", "first-contribution.md"}

@@ -38,6 +38,22 @@ def test_what_is_found_in_a_page(text: str, found: list[str]) -> None:
     assert list(prose.check_page(text)) == found
 
 
+def test_what_is_found_in_comments() -> None:
+    scala = f"""\
+/** {"x" * 97} */
+val text = "{"x" * 100}"
+  // What comes
+  // out, `comes out`.
+"""
+    found = [f"1: {4 + 97 + 3} characters in a comment, at most 100", '3: "comes out": write emit']
+    comment = prose.COMMENTS[".scala"]
+    assert list(prose.check_comments(scala, comment, phrases=True)) == found
+    assert list(prose.check_comments(scala, comment, phrases=False)) == found[:1]
+    python = f"# {'x' * 98}\nx = 1  # {'x' * 98}\n# {'x' * 99}"
+    found = ["3: 101 characters in a comment, at most 100"]
+    assert list(prose.check_comments(python, prose.COMMENTS[".py"], phrases=False)) == found
+
+
 @pytest.mark.parametrize("pattern", prose.PHRASES)
 def test_a_phrase_says_what_to_write_and_does_not_suggest_another(pattern: str) -> None:
     instead = prose.PHRASES[pattern]
@@ -130,3 +146,10 @@ def test_the_pages_are_those_for_readers() -> None:
     names = {str(page.relative_to(ROOT)) for page in prose.pages_of(ROOT)}
     assert {"README.md", "CONTRIBUTING.md", "docs/index.md", "docs/recipes/trades-and-quotes.md"} <= names
     assert not any(re.match(r"(docs/)?CHANGELOG|build/", name) for name in names)
+
+
+def test_the_code_is_that_of_all_folders() -> None:
+    names = {str(file.relative_to(ROOT)) for file in prose.code_of(ROOT)}
+    assert len(names) > 200
+    assert {"scala/core/src/main/scala/streamjoin/core/AsOf.scala", "project/lint/prose.py"} <= names
+    assert not any("target" in name.split("/") for name in names)

@@ -1,7 +1,10 @@
-"""Checks prose: ``python project/lint/prose.py`` checks everything, or the pages that it is given: ``docs/tuning.md``.
+"""Checks prose: ``python project/lint/prose.py`` checks everything, or only the given files: ``docs/tuning.md``.
 
 Pages: prose has at most 120 characters a line and none of the phrases below. Code blocks, inline code and the targets
 of links are not prose. Table rows, headings, link definitions and lines without a space to break at may be longer.
+
+Comments: a line that is a comment has at most 100 characters, because scalafmt and ruff do not wrap comments. The
+comments of the main Scala code have none of the phrases.
 
 Commits: a subject has at most 72 characters and starts with an imperative, capitalized ("Fix duplicate rows") or after
 the name of an area ("Docs: rewrite the migration page"). Commits after ``BASE`` are checked; in a shallow clone that
@@ -21,12 +24,17 @@ PAGES = (
 )
 # Its entries are as old as the releases that they describe.
 LEFT_OUT = {"CHANGELOG.md"}
+# Folders of code, and what a line that is a comment starts with.
+CODE = ("scala", "python/src", "project", "docs", "tests", "examples", "benchmarks")
+COMMENTS = {".scala": re.compile(r"\s*(?:\*/?|//|/\*+)"), ".py": re.compile(r"\s*#")}
 LINE = 120
+COMMENT = 100
 SUBJECT = 72
 # The last commit before this check was introduced.
 BASE = "c28f61b70b4855b06ec527728e3f93db1155cf74"
 
-# What not to write, and what to write instead. A space stands for any white space; case does not matter.
+# What not to write, and what to write instead. A space stands for any white space, and case does
+# not matter.
 PHRASES = {
     r"(come|comes|came|coming) out": "emit",
     r"(meet|meets|meeting)": "match",
@@ -71,8 +79,8 @@ EXCEPTIONS = {"Alias", "Bring", "Embed", "Ping", "Shed", "String"}
 
 def main(arguments: list[str]) -> None:
     """Print what is wrong, one finding a line, and exit with an error if there is any."""
-    pages = [Path(each).resolve() for each in arguments] or pages_of(ROOT)
-    found = [f"{page.relative_to(ROOT)}:{each}" for page in pages for each in check_page(page.read_text("utf-8"))]
+    files = [Path(each).resolve() for each in arguments] or [*pages_of(ROOT), *code_of(ROOT)]
+    found = [f"{file.relative_to(ROOT)}:{each}" for file in files for each in check_file(file)]
     if not arguments:
         found += [f"commit {each}" for each in check_subjects(subjects(ROOT))]
     for each in found:
@@ -86,14 +94,43 @@ def pages_of(root: Path) -> list[Path]:
     return [page for pattern in PAGES for page in sorted(root.glob(pattern)) if page.name not in LEFT_OUT]
 
 
+def code_of(root: Path) -> list[Path]:
+    """Return the files of code whose comments are checked."""
+    files = [file for folder in CODE for file in sorted((root / folder).rglob("*")) if file.suffix in COMMENTS]
+    return [file for file in files if "target" not in file.relative_to(root).parts]
+
+
+def check_file(file: Path) -> Iterator[str]:
+    """Yield what is wrong with a page, or with the comments of a file of code."""
+    text = file.read_text("utf-8")
+    if file.suffix in COMMENTS:
+        return check_comments(text, COMMENTS[file.suffix], phrases="main" in file.parts)
+    return check_page(text)
+
+
+def check_comments(text: str, comment: re.Pattern[str], *, phrases: bool) -> Iterator[str]:
+    """Yield what is wrong with comments, with the number of the line."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if len(line) > COMMENT and comment.match(line):
+            yield f"{number}: {len(line)} characters in a comment, at most {COMMENT}"
+    if phrases:
+        prose = "\n".join(comment.sub("", line, count=1) if comment.match(line) else "\0" for line in lines)
+        yield from (f"{number}: {message}" for number, message in sorted(check_phrases(prose)))
+
+
 def check_page(text: str) -> Iterator[str]:
     """Yield what is wrong with a page, with the number of the line."""
     found = [(number, f"{len(line)} characters, at most {LINE}") for number, line in long_lines(text)]
+    yield from (f"{number}: {message}" for number, message in sorted([*found, *check_phrases(text)]))
+
+
+def check_phrases(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the number of a line with a phrase, and what to write instead."""
     prose = NOT_PROSE.sub(blank, text)
     for pattern, instead in PATTERNS:
         for match in pattern.finditer(prose):
-            found.append((text.count("\n", 0, match.start()) + 1, f'"{" ".join(match[0].split())}": write {instead}'))
-    yield from (f"{number}: {message}" for number, message in sorted(found))
+            yield text.count("\n", 0, match.start()) + 1, f'"{" ".join(match[0].split())}": write {instead}'
 
 
 def long_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -12,9 +12,9 @@ import org.apache.spark.unsafe.types.UTF8String
 import streamjoin.core.Side
 
 /**
- * The state engine alone, in microseconds for 10,000 rows beside 100,000 or 1,000,000 rows in
- * state: orders of eight byte keys, five milliseconds apart, and deliveries within the hour after
- * them. The store is a map in memory, so that what is measured is ours.
+ * The state engine alone, in microseconds for 10,000 rows, with 100,000 or 1,000,000 rows in state:
+ * orders with eight-byte keys, five milliseconds apart, and their deliveries within the following
+ * hour. The store is an in-memory map, so that only our code is measured.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Array(Mode.AverageTime))
@@ -119,11 +119,11 @@ class EvictBenchmark {
     state.commit()
   }
 
-  /** All rows leave, none of them is asked for. */
+  /** All rows leave, and none of them is requested. */
   @Benchmark
   def evictAll(): Long = evict(unmatched = false)
 
-  /** All rows leave and come out, as in an outer join. */
+  /** All rows leave and are emitted, as in an outer join. */
   @Benchmark
   def evictAndShowAll(): Long = evict(unmatched = true)
 
