@@ -1,6 +1,6 @@
-# One command a job. Everything that is fetched or built lies in this folder: .tools/ (sbt, its libraries), .venv/
-# (Python; .venv-4.3/ for another line of Spark) and target/ folders; `make clean` removes what was built, and
-# removing .tools/, .venv/ and .venv-*/ the rest. Both are as project/locks has them, version and hash: `make locks`.
+# One command per job. Everything that is fetched or built is in this folder: .tools/ (sbt, its libraries), .venv/
+# (Python; .venv-4.3/ for another Spark line) and target/ folders. `make clean` removes what was built; remove .tools/,
+# .venv/ and .venv-*/ to remove the rest. project/locks pins their versions and hashes: `make locks`.
 
 VERSION := $(shell cat VERSION)
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13; do \
@@ -9,12 +9,12 @@ PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
 
 TOOLS := $(CURDIR)/.tools
-# Where `make release` puts what is published.
+# The folder for the output of `make release`.
 DIST ?= $(CURDIR)/dist
 GROUP := $(shell awk '$$1 == "group" { print $$2 }' project/publisher)
 
-# The lines of Spark are in project/spark-lines. SPARK= chooses one: `make test SPARK=4.3`. The default has the
-# environment .venv; the others have .venv-4.3 and so on, with their PySpark and all else from .venv.
+# project/spark-lines lists the Spark lines. SPARK= selects one: `make test SPARK=4.3`. The default line uses the
+# environment .venv; the others use .venv-4.3 and so on, with their own PySpark and everything else from .venv.
 DEFAULT_SPARK := $(shell awk '$$5 == "default" { print $$1 }' project/spark-lines)
 SPARK ?= $(DEFAULT_SPARK)
 LINES := $(shell awk '$$1 ~ /^[0-9]/ { print $$1 }' project/spark-lines)
@@ -30,7 +30,7 @@ JAR := $(call jar_of,$(SPARK))
 JAR_SOURCES := $(shell find scala/*/src/main project \( -name target -o -path project/lint -o -path project/release \) -prune -o -type f -print) build.sbt VERSION LICENSE \
 	$(addprefix python/src/streamjoin/,error-conditions.json figures.json functions.json)
 
-# Spark's classes as the JVM keeps them once they are loaded: a start of Spark then takes half its processor time.
+# An archive of Spark's loaded classes: with it, starting Spark takes half the CPU time.
 CLASSES := $(TOOLS)/spark-classes-$(SPARK).jsa
 
 sbt_of = java -Xmx2g -Dspark=$(1) -Dstreamjoin.dist=$(DIST) -Dsbt.override.build.repos=true -Dsbt.repository.config=project/repositories \
@@ -44,11 +44,11 @@ RUFF_CONFIG := --config python/pyproject.toml $(PYTHON_FILES)
 MYPY := $(VENV)/mypy --config-file python/pyproject.toml --strict
 MVN := mvn -q -Dmaven.repo.local=$(TOOLS)/m2
 
-# The Spark of the environment is the one that runs, whatever the machine has besides.
+# Runs the Spark of the environment, even if the machine has another one.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS PYSPARK_DRIVER_PYTHON PYTHONPATH
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/python
 
-# Of targets that run side by side.
+# For targets that run in parallel.
 LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:output-sync=--output-sync))
 
 .DEFAULT_GOAL := help
@@ -58,16 +58,16 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-# What the machine has to have; all else is fetched.
+# The required tools of the machine; everything else is fetched.
 tools:
 	@sh project/tools.sh "$(PYTHON)"
 
-demo: $(JAR) $(ENVIRONMENT)/.installed ## join two growing streams of files, and compare with DuckDB's answer
+demo: $(JAR) $(ENVIRONMENT)/.installed ## join two growing streams of files, and compare the result with DuckDB's
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py
 
-# Where there is a browser, it shows the report.
-demo-report: $(JAR) $(ENVIRONMENT)/.installed ## the same, and a report of its batches, in the browser
+# If there is a browser, it shows the report.
+demo-report: $(JAR) $(ENVIRONMENT)/.installed ## run the demo, and show a report of its batches in the browser
 	rm -rf build/demo-report
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--conf spark.streamjoin.history="$(CURDIR)/build/demo-report/history" \
@@ -75,41 +75,42 @@ demo-report: $(JAR) $(ENVIRONMENT)/.installed ## the same, and a report of its b
 	$(VENV)/python -m streamjoin report build/demo-report/history build/demo-report/report.html
 	-$(VENV)/python -m webbrowser "file://$(CURDIR)/build/demo-report/report.html"
 
-demo-chain: $(JAR) $(ENVIRONMENT)/.installed ## three streams, one of which stalls: every watermark and the state of each join
+demo-chain: $(JAR) $(ENVIRONMENT)/.installed ## join three streams, one of which stalls: shows every watermark and the state of each join
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries_returns.py
 
-demo-sql: $(JAR) $(ENVIRONMENT)/.installed ## the same, with the join as one file of SQL
+demo-sql: $(JAR) $(ENVIRONMENT)/.installed ## run the demo with the join in a SQL file
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/orders_deliveries.py --source sql
 
-demo-delta: $(JAR) $(ENVIRONMENT)/.installed ## three changing tables of TPC-H, and the join of its query 3 kept up to date
+demo-delta: $(JAR) $(ENVIRONMENT)/.installed ## keep the join of TPC-H query 3 up to date while its three tables change
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/delta_join.py
 
-demo-temporal: $(JAR) $(ENVIRONMENT)/.installed ## orders with the prices and currency rates of their time, while all three come
+demo-temporal: $(JAR) $(ENVIRONMENT)/.installed ## join orders with the prices and currency rates of their time, all three as streams
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/temporal_join.py
 
-demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## the same from Kafka to Kafka, through a broker that it starts and stops
+demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## run the demo from Kafka to Kafka, with its own broker
 	$(VENV)/python examples/demo/run_kafka_demo.py
 
-# Half the time of short runs goes to loading Spark's classes and to the optimizing compiler, and most of these are
-# short: they share an archive of the classes and do without the compiler.
-# Its smaller code cache would be full before sbt has compiled everything. With more JVMs than cores, a collector with
-# threads of its own takes processor time from the tests.
+# Short runs spend half of their time on loading Spark's classes and on the optimizing compiler, and most of these are
+# short: they share an archive of the classes and do not use the compiler.
+# Without it, the smaller code cache would be full before sbt has compiled everything. With more JVMs than cores, a
+# garbage collector with its own threads takes CPU time from the tests.
 test test-scala test-failures test-programs test-python test-line test-line-scala test-line-python test-lines: export \
 	JDK_JAVA_OPTIONS := -XX:+UseSerialGC \
 	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-programs test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## the tests of CI, 23 minutes on two cores: four lanes
+test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## run the tests of CI in four lanes, 23 minutes on two cores
 	@echo "Four lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) $(LANES) --jobs=4 \
 		test-scala test-failures test-programs test-python
 
-# The Python tests are in three lanes of about the same time, as each waits for half of it: those that kill, restart and
-# wait, and random cases; those that start programs, servers and a browser; all others, which share one session.
+# The Python tests run in three lanes of similar length, because each lane is idle half of the time: tests that kill,
+# restart and wait, and random cases; tests that start programs, servers and a browser; all others, which share one
+# session.
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
 	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
@@ -131,10 +132,10 @@ test-python:
 other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
 
-# What CI runs on a line other than the default one: lint of the line's own files, and the tests where lines differ. Every
-# tenth query of the parity suite runs.
+# What CI runs on a line other than the default one: lint of the line's own files, and the tests that depend on the
+# line. Every tenth query of the parity suite runs.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
-test-line: $(JAR) $(ENVIRONMENT)/.installed ## a part of the tests, on SPARK=4.3, say: traces, a tenth of parity, SQL, old checkpoints, a demo
+test-line: $(JAR) $(ENVIRONMENT)/.installed ## run a part of the tests on another line (SPARK=4.3): traces, a tenth of parity, SQL, old checkpoints, a demo
 	@$(MAKE) $(LANES) --jobs=2 \
 		test-line-scala test-line-python
 
@@ -147,26 +148,26 @@ test-line-python:
 	@$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries \
 		$(PYTEST_FLAGS)
 
-test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## one checkpoint over all lines of Spark, from the oldest to the newest
+test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## continue one checkpoint on all Spark lines, from the oldest to the newest
 	.venv/bin/python -m pytest tests/test_lines.py tests/test_wheel.py $(PYTEST_FLAGS)
 
-# What grows shows on a quiet machine only: the soak comes last, alone.
-test-long: ## the same with hundreds of random cases, 20 kills, all queries of the parity suite and the soak: two hours
+# Growth is visible only on an idle machine, so the soak test runs last and alone.
+test-long: ## run all tests, with hundreds of random cases, 20 kills, the full parity suite and the soak test: two hours
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-20} STREAMJOIN_KILLS=20 STREAMJOIN_PARITY=all $(MAKE) test
 	$(MAKE) test-s3
 	STREAMJOIN_SOAK_SECONDS=300 $(MAKE) soak
 
-# Fetches 700 MB, so it is not a part of `make test`, where these tests are skipped.
-test-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## joins and arrangements on S3: a server on this machine, Hadoop's own client
+# Fetches 700 MB, so it is not part of `make test`, which skips these tests.
+test-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## test joins and arrangements on S3, with a local server and Hadoop's client
 	$(VENV)/python -m pytest tests/test_s3.py $(PYTEST_FLAGS)
 
-soak: $(JAR) $(ENVIRONMENT)/.installed ## a quarter of an hour at a fixed rate, with restarts: nothing grows
+soak: $(JAR) $(ENVIRONMENT)/.installed ## run at a fixed rate for a quarter of an hour, with restarts, and check that nothing grows
 	STREAMJOIN_SOAK_SECONDS=$${STREAMJOIN_SOAK_SECONDS:-900} $(VENV)/python -m pytest -s tests/test_soak.py
 
-ci: lint test ## all that CI runs
+ci: lint test ## run everything that CI runs
 
-# Types take one core, as do the rules of Scala.
-lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## formats, lint rules, types, locked jars, prose
+# The type checks use one core, as do the Scala rules.
+lint: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## check formats, lint rules, types, locked jars and prose
 	@$(MAKE) $(LANES) --jobs=2 lint-scala lint-python lint-prose
 
 lint-scala:
@@ -182,25 +183,25 @@ lint-python:
 	@MYPYPATH=benchmarks:tests $(MYPY) $(wildcard benchmarks/*.py)
 	@$(VENV)/python project/locks/jars.py check
 
-# Needs nothing but Python. The script has the rules, and takes pages: `python3 project/lint/prose.py docs/tuning.md`.
-lint-prose: ## lines, phrases and commit subjects of what readers read
+# Needs only Python. The script contains the rules and accepts pages: `python3 project/lint/prose.py docs/tuning.md`.
+lint-prose: ## check the prose: line lengths, phrases, comments and commit subjects
 	@$(PYTHON) project/lint/prose.py
 
-format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the lint rules' fixes
+format: .tools/sbt-launch.jar $(ENVIRONMENT)/.installed ## apply the formats and the fixes of the lint rules
 	$(SBT) scalafixAll scalafmtAll scalafmtSbt
 	$(VENV)/python docs/figure_tables.py
 	$(RUFF) check --fix $(RUFF_CONFIG)
 	$(RUFF) format $(RUFF_CONFIG)
 
-# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root. Always all of it: Sphinx
-# does not see that a page changes with the results of the benchmarks, or with the Scala API.
+# The pages link to CONTRIBUTING.md and CHANGELOG.md, so the site is built from the root. It is always rebuilt
+# completely: Sphinx does not notice that a page depends on the results of the benchmarks, or on the Scala API.
 SPHINX := .venv/bin/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet -c docs
-docs: build/scaladoc/index.html .venv/.installed ## the documentation as a site, build/docs/index.html; warnings are errors
+docs: build/scaladoc/index.html .venv/.installed ## build the documentation site, build/docs/index.html; warnings are errors
 	$(SPHINX) -t scaladoc . build/docs
 	rm -rf build/docs/scaladoc
 	cp -r build/scaladoc build/docs/scaladoc
 
-scaladoc: build/scaladoc/index.html ## the Scala API from the comments in the code, build/scaladoc/index.html
+scaladoc: build/scaladoc/index.html ## build the Scala API docs, build/scaladoc/index.html
 
 build/scaladoc/index.html: $(JAR_SOURCES) | .tools/sbt-launch.jar
 	$(call sbt_of,$(DEFAULT_SPARK)) spark/doc
@@ -208,16 +209,16 @@ build/scaladoc/index.html: $(JAR_SOURCES) | .tools/sbt-launch.jar
 	mkdir -p build
 	cp -r scala/spark/target/spark-$(DEFAULT_SPARK)/scala-2.13/api build/scaladoc
 
-docs-links: .venv/.installed ## ask every address outside of the site whether it answers; needs the network
+docs-links: .venv/.installed ## check all external links; needs the network
 	$(SPHINX) -b linkcheck . build/docs-links
 
-wheel: jars .venv/.installed ## the Python wheel with the jars of all lines of Spark inside, in dist/
+wheel: jars .venv/.installed ## build the Python wheel with the jars of all Spark lines, in dist/
 	.venv/bin/python -m build --wheel --no-isolation --outdir dist python
 
-# What is published, twice the same bytes: the times of files are those of the last commit. So the wheel gets the jars
-# that Maven's repository has, and not those of an earlier target.
+# Published files are reproducible: their timestamps are those of the last commit. Therefore the wheel gets the jars of
+# the Maven repository, not those of an earlier target.
 release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
-release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## all that is published, in dist/: a Maven repository, wheel, sdist, SBOM, checksums
+release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## build everything that is published, in dist/: a Maven repository, wheel, sdist, SBOM, checksums
 	rm -rf dist
 	$(foreach line,$(LINES),$(call sbt_of,$(line)) published/publish &&) true
 	rm -rf $(JARS)
@@ -229,48 +230,48 @@ release: .venv/.installed $(foreach line,$(LINES),$(call environment_of,$(line))
 	.venv/bin/python project/locks/jars.py check
 	cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
 
-sign: ## sign what is in DIST, with gpg's key: dist/ unless DIST is given (PGP_PASSPHRASE if it has one)
+sign: ## sign the files in DIST (default: dist/) with gpg's key (PGP_PASSPHRASE if it has one)
 	$(PYTHON) project/release/sign.py "$(DIST)"
 
-bundle: .tools/sbt-launch.jar ## what Maven Central gets of DIST, as one file: target/sona-bundle/bundle.zip
+bundle: .tools/sbt-launch.jar ## bundle the files of DIST for Maven Central: target/sona-bundle/bundle.zip
 	$(SBT) sonaBundle
 
-upload: .tools/sbt-launch.jar ## publish DIST at Maven Central; it cannot be taken back (SONATYPE_USERNAME, SONATYPE_PASSWORD)
+upload: .tools/sbt-launch.jar ## publish DIST on Maven Central, irrevocably (SONATYPE_USERNAME, SONATYPE_PASSWORD)
 	$(SBT) sonaRelease
 
-# Without uploads; the key is thrown away.
-try-release: .venv/.installed docs ## rehearse the release of what is in dist/: signatures, bundle, SBOM, site; then as a stranger, on each line of Spark
+# Uploads nothing; the key is discarded.
+try-release: .venv/.installed docs ## rehearse the release of dist/: signatures, bundle, SBOM, site; then install and run it on each Spark line
 	.venv/bin/python project/release/try_release.py
 
-jar: $(JAR) ## the jar for one line of Spark, inside the Python package (SPARK=4.3; otherwise 4.2)
+jar: $(JAR) ## build the jar for one Spark line, inside the Python package (SPARK=4.3; default 4.2)
 
-jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## the jars for all lines of Spark, inside the Python package
+jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## build the jars for all Spark lines, inside the Python package
 
-bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join, small: about ten minutes, tables in benchmarks/results
+bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on small data: about ten minutes, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
 
-bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## compare delta joins with recomputing them, arrangements with a Parquet sink: about ten minutes
+bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## compare delta joins with recomputation, and arrangements with a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
 
 bench-temporal: $(JAR) $(ENVIRONMENT)/.installed ## compare temporal joins with hand-written ones and with the shuffle alone, streams with tables, batches with windows: hours
 	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)
 
-bench-touched: $(JAR) $(ENVIRONMENT)/.installed ## what a row costs, with and without a difficulty such as a hot key: about ten minutes
+bench-touched: $(JAR) $(ENVIRONMENT)/.installed ## measure the cost of a row, with and without difficulties such as a hot key: about ten minutes
 	$(VENV)/python benchmarks/touched.py $(BENCH_FLAGS)
 
-bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## requests to an object store a batch, compared with Spark's own join: ten minutes
+bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## compare requests to an object store per batch with Spark's own join: ten minutes
 	$(VENV)/python benchmarks/object_store.py
 
-bench-full: $(JAR) $(ENVIRONMENT)/.installed ## the same with everything and at full size: hours (BENCH_FLAGS=--resume continues)
+bench-full: $(JAR) $(ENVIRONMENT)/.installed ## run all benchmarks at full size: hours (BENCH_FLAGS=--resume continues)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
 
 pictures: $(JAR) $(ENVIRONMENT)/.installed ## run three queries, and draw the pictures of docs/monitoring.md from their figures
 	$(VENV)/python benchmarks/pictures.py
 
-jmh: .tools/sbt-launch.jar ## the state engine alone: insert, probe, evict, rebuild, in microseconds
+jmh: .tools/sbt-launch.jar ## measure the state engine alone: insert, probe, evict, rebuild, in microseconds
 	$(SBT) "stateBenchmarks/Jmh/run -rf text -rff $(CURDIR)/benchmarks/results/state.txt"
 
-clean: ## remove what was built; keep what was fetched
+clean: ## remove built files, keep fetched ones
 	rm -rf target project/target project/project scala/*/target benchmarks/state/target $(JARS) dist python/dist build
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 
@@ -278,7 +279,7 @@ clean: ## remove what was built; keep what was fetched
 	$(MVN) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
 		-Dartifact=org.scala-sbt:sbt-launch:1.11.7 -DoutputDirectory=$(TOOLS) -Dmdep.stripVersion=true
 
-# A line whose jars Maven does not have is compiled with those of its PySpark.
+# A line whose jars are not on Maven is compiled with those of its PySpark.
 define jar_rule
 $(call jar_of,$(1)): $$(JAR_SOURCES) | tools .tools/sbt-launch.jar $(if $(shell grep '^$(1) .* pyspark' project/spark-lines),$(call environment_of,$(1))/.installed)
 	$$(call sbt_of,$(1)) spark/assembly
@@ -293,7 +294,7 @@ $(CLASSES): $(ENVIRONMENT)/.installed | $(JAR)
 		--driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
 		examples/07_sql_file.py
 
-# What a lock lists, each file with its hash. PySpark is built from its source, by the tools of build.txt.
+# Installs what a lock lists, each file with its hash. PySpark is built from source, with the tools of build.txt.
 LOCKS := project/locks
 pip_locked = $(1)/bin/python -m pip install --quiet --require-hashes --requirement $(LOCKS)/build.txt && \
 	$(1)/bin/python -m pip install --quiet --require-hashes --no-build-isolation --requirement $(2)
@@ -319,7 +320,7 @@ pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isola
 	$(call pip_editable,.venv-client-$*)
 	touch $@
 
-# Hadoop's client of S3, and a server in an environment of its own.
+# Hadoop's S3 client, and a server in its own environment.
 .tools/s3/.installed: tests/servers/s3.xml $(LOCKS)/s3.txt
 	$(MVN) -f tests/servers/s3.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
 		-DoutputDirectory=$(TOOLS)/s3/jars
@@ -327,11 +328,11 @@ pip_editable = $(1)/bin/python -m pip install --quiet --no-deps --no-build-isola
 	.tools/s3/venv/bin/python -m pip install --quiet --require-hashes --requirement $(LOCKS)/s3.txt
 	touch $@
 
-# Jars have their versions in the build, so those that are fetched are taken down. A release of Spark is chosen in
-# project/spark-lines.
+# The build defines the versions of jars, so the lock records the jars that were fetched. project/spark-lines selects
+# the release of Spark.
 COMPILE := .tools/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url
-locks: .venv/.installed ## renew project/locks: the newest versions of Python packages, with hashes, and the jars' hashes
+locks: .venv/.installed ## update project/locks: the newest Python packages with hashes, and the hashes of jars
 	$(PYTHON) -m venv .tools/uv
 	.tools/uv/bin/python -m pip install --quiet --upgrade uv
 	printf '%s\n' editables hatchling setuptools | $(COMPILE) - --output-file $(LOCKS)/build.txt
@@ -344,6 +345,6 @@ locks: .venv/.installed ## renew project/locks: the newest versions of Python pa
 	echo 'moto[server]' | $(COMPILE) - --output-file $(LOCKS)/s3.txt
 	.venv/bin/python project/locks/jars.py write
 
-signatures: $(JAR) .venv/.installed ## write what the API promises, after a change that is meant: python/ and scala/signatures.txt
+signatures: $(JAR) .venv/.installed ## write the API signatures after an intended change: python/ and scala/signatures.txt
 	.venv/bin/python tests/signatures.py
 	STREAMJOIN_SIGNATURES=write $(SBT) "spark/testOnly *SignaturesSuite"

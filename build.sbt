@@ -1,6 +1,6 @@
 import scala.io.Source
 
-// `sbt -Dspark=4.3` builds for that line of Spark.
+// `sbt -Dspark=4.3` builds for that Spark line.
 val sparkLine = SparkLine.of(sys.props.getOrElse("spark", SparkLine.Default))
 
 val streamjoinVersion = {
@@ -29,7 +29,8 @@ ThisBuild / developers := List(
     url(Publisher.source.stripSuffix("/streamjoin"))
   )
 )
-// What `make release` builds, and the folder that sbt bundles and uploads (`sonaBundle`, `sonaRelease`).
+// The output of `make release`, and the folder that sbt bundles and uploads (`sonaBundle`,
+// `sonaRelease`).
 Global / stagingDirectory := file(sys.props.getOrElse("streamjoin.dist", "dist")).getAbsoluteFile / "maven"
 ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / semanticdbEnabled := true
@@ -73,11 +74,11 @@ val tests = Seq(
   "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
 )
 
-// The texts of Spark's own SQL tests. Not on the class path: Spark would find its test classes
-// there.
+// Spark's own SQL test files. They are not on the class path, where Spark would find its test
+// classes.
 val SparkTexts = config("sparkTexts").hide
 
-// scalafix compiles without -Werror, and what comes after it would compile everything again.
+// scalafix compiles without -Werror, so the next command would compile everything again.
 val sameOptionsForScalafix = Seq(Compile, Test).map { config =>
   config / compile / scalacOptions := (config / scalacOptions).value
 }
@@ -92,15 +93,15 @@ lazy val spark = (project in file("scala/spark"))
   .dependsOn(core % "compile->compile;test->test")
   .settings(
     sameOptionsForScalafix,
-    // As Maven has it: one artifact for each line of Spark.
+    // As on Maven: one artifact per Spark line.
     name := s"streamjoin-spark${sparkLine.name}",
     moduleName := name.value,
     libraryDependencies ++= Seq(
-      // A catalog in memory whose tables take MERGE.
+      // An in-memory catalog whose tables support MERGE.
       ("org.apache.spark" %% "spark-catalyst" % sparkLine.textsVersion % Test)
         .classifier("tests")
         .intransitive(),
-      // A database for tests of upserts, in memory.
+      // An in-memory database for tests of upserts.
       "com.h2database" % "h2" % "2.3.232" % Test,
       ("org.apache.spark" %% "spark-sql" % sparkLine.textsVersion % SparkTexts)
         .classifier("tests")
@@ -110,7 +111,8 @@ lazy val spark = (project in file("scala/spark"))
     Compile / unmanagedJars ++= sparkLine.jars.classpath,
     Compile / unmanagedSourceDirectories ++= sparkLine.sources((Compile / sourceDirectory).value),
     Test / unmanagedSourceDirectories ++= sparkLine.sources((Test / sourceDirectory).value),
-    // `make test-line` compiles only what it runs: the other tests take most of the time of a line.
+    // `make test-line` compiles only the tests that it runs: compiling the others would take most
+    // of its time.
     Test / unmanagedSources := {
       val all = (Test / unmanagedSources).value
       if (sys.props.get("tests").contains("line")) all.filter(SparkLine.isTestedOnEachLine) else all
@@ -121,8 +123,8 @@ lazy val spark = (project in file("scala/spark"))
     // The suites have thousands of plans, many of them the same; Spark keeps the classes of 100.
     Test / javaOptions += "-Dspark.sql.codegen.cache.maxEntries=5000",
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",
-    // Two JVMs, as one by itself waits more than half of the time. The suites of one run one after
-    // the other.
+    // Two JVMs, because a single one is idle more than half of the time. The suites of each run one
+    // after another.
     Test / parallelExecution := true,
     Test / testForkedParallel := false,
     Test / testGrouping := {
@@ -138,8 +140,8 @@ lazy val spark = (project in file("scala/spark"))
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "streamjoin" / "version.properties"
       IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
-      // Scala and Python share their data files; in Python's source distribution their folder is
-      // another one.
+      // Scala and Python share their data files, which are in a different folder in Python's source
+      // distribution.
       val shared = Seq("error-conditions.json", "figures.json", "functions.json").map(name => s"streamjoin/$name")
       val folder = Seq("python/src", "src").find(new File(_, shared.head).exists).get
       val files = shared.map(file => s"$folder/$file" -> file) :+ ("LICENSE" -> "META-INF/LICENSE")
@@ -149,7 +151,8 @@ lazy val spark = (project in file("scala/spark"))
       }
       file +: copies
     }.taskValue,
-    // `make scaladoc`. Links to Spark's classes and to private ones lead nowhere; that is no error.
+    // `make scaladoc`. Links to Spark's classes and to private ones are broken; this is not an
+    // error.
     Compile / doc / scalacOptions ++= Seq(
       "-no-link-warnings",
       "-doc-title",
@@ -157,10 +160,10 @@ lazy val spark = (project in file("scala/spark"))
       "-doc-version",
       version.value
     ),
-    // One jar with our own classes only: what Spark has, Spark provides.
+    // One jar with only our own classes: Spark provides the rest.
     assembly / assemblyJarName := s"${moduleName.value}_${scalaBinaryVersion.value}-${version.value}.jar",
     assemblyPackageScala / assembleArtifact := false,
-    // The license keeps its name.
+    // Do not rename the license.
     assembly / assemblyMergeStrategy := {
       case PathList("META-INF", "LICENSE") => MergeStrategy.singleOrError
       case path => (assembly / assemblyMergeStrategy).value(path)
@@ -169,29 +172,29 @@ lazy val spark = (project in file("scala/spark"))
     assembly / test := {}
   )
 
-// What a line's users get, with sources and Scaladoc, as a Maven repository: `make release`. The
-// jar has all of our classes, so its POM names Spark alone.
+// The published artifact of a line, with sources and Scaladoc, as a Maven repository: `make
+// release`. The jar contains all of our classes, so its POM lists only Spark.
 lazy val published = (project in file("scala/published")).settings(
   name := (spark / name).value,
   moduleName := (spark / moduleName).value,
   description := s"Joins of streams with bounded state, for Apache Spark ${sparkLine.name}",
   target := sparkLine.folder(baseDirectory.value / "target"),
   libraryDependencies ++= sparkLine.modules(Provided),
-  // Spark has it.
+  // Spark provides it.
   autoScalaLibrary := false,
   Compile / packageBin := (spark / assembly).value,
   Compile / packageSrc / mappings :=
     (core / Compile / packageSrc / mappings).value ++ (spark / Compile / packageSrc / mappings).value,
-  // Scaladoc brings fonts and scripts, whose licenses have to come with them.
+  // Scaladoc includes fonts and scripts, so their licenses must be included too.
   Compile / packageDoc / mappings := (spark / Compile / packageDoc / mappings).value ++
     ((baseDirectory.value / "licenses" * "*").get :+ (ThisBuild / baseDirectory).value / "LICENSE")
       .map(file => file -> s"META-INF/${file.name}"),
   publishTo := localStaging.value,
-  // One that is there is not written over: `make release` begins with an empty folder.
+  // Existing files are not overwritten: `make release` starts with an empty folder.
   publishConfiguration := publishConfiguration.value.withOverwrite(false)
 )
 
-// The state engine alone, measured: `make jmh`.
+// Benchmarks of the state engine alone: `make jmh`.
 lazy val stateBenchmarks = (project in file("benchmarks/state"))
   .enablePlugins(JmhPlugin)
   .dependsOn(spark)

@@ -6,7 +6,7 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 MARKER = "<!-- the list of results -->"
 
-# Results of a part of the size are not in git.
+# Results of runs at reduced size are not in git.
 PART = re.compile(r"-x[0-9.]+$")
 GOAL = re.compile(r"^\|.*\|\s*(yes|\*\*no\*\*)\s*\|$", re.MULTILINE)
 DATE = re.compile(r"\d{4}-\d\d-\d\d")

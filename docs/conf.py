@@ -1,4 +1,4 @@
-"""The documentation as a site: ``make docs``. Its source folder is the root of the project, so links work as in git."""
+"""The documentation as a site: ``make docs``. The source folder is the root of the project, so links work as in git."""
 
 import sys
 from pathlib import Path
@@ -63,7 +63,7 @@ def toctree(caption: str, pages: list[str]) -> str:
 
 
 def add_contents(app: Sphinx, name: str, source: list[str]) -> None:
-    """Add what readers of the files themselves do not see: contents, results, the link to the Scala API."""
+    """Add the parts that exist only on the site: table of contents, results, the link to the Scala API."""
     if name == root_doc:
         source[0] += "".join(toctree(caption, pages) for caption, pages in SECTIONS.items())
     elif name == "docs/benchmarks":

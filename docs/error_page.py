@@ -1,4 +1,4 @@
-"""The page of errors, from the messages themselves: ``python docs/error_page.py`` writes ``docs/errors.md``."""
+"""Generates the page of errors from the messages: ``python docs/error_page.py`` writes ``docs/errors.md``."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Return a message as Markdown: its values are code, and no other character has a meaning."""
+    """Return a message as Markdown: its parameters are code, and all other characters are escaped."""
     parts = re.split(r"(`[^`]*`|<[\w.]+>)", text)
     functions = {f"<sj.{id}>": function.get("python") for id, function in _read(FUNCTIONS).items()}
     parts[::2] = [re.sub(r"([\\*_\[\]<>#|])", r"\\\1", part) for part in parts[::2]]
@@ -54,7 +54,7 @@ def plain(text: str) -> str:
 
 
 def section(name: str, condition: dict[str, Any]) -> str:
-    """Return what the page has of one condition."""
+    """Return the section of the page for one condition."""
     # Breaking at a hyphen or within a word would change what readers copy.
     wrapper = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False)
     lines = [f"## {name}", "", f"SQLSTATE {condition['sqlState']}", ""]

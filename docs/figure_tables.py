@@ -1,4 +1,4 @@
-"""The tables of figures in the docs and their JSON schema, made from ``figures.json``: ``make format`` writes them."""
+"""Generates the tables of figures in the docs and their JSON schema from ``figures.json``, in ``make format``."""
 
 import json
 import re
@@ -14,19 +14,19 @@ SCHEMA = re.compile(r'(?<=^    ")(operator|input)Figures": \{\n.*?^    \},$', re
 
 
 def progress_names(name: str, figure: dict[str, Any]) -> list[str]:
-    """Return the names of a figure in the progress; one of a column begins with its name."""
+    """Return the names of a figure in the progress; the name of a figure per column is followed by the column."""
     sides = ("left", "right") if figure.get("per") in ("side", "input") else ()
     return [side + name[0].upper() + name[1:] for side in sides] or [name]
 
 
 def batch_fields(level: str) -> dict[str, dict[str, Any]]:
-    """Return the figures by the fields that ``operators`` or ``inputs`` have in the figures of a batch."""
+    """Return the figures by their fields in ``operators`` or ``inputs`` in the figures of a batch."""
     of = [(path.split("."), figure) for figure in DEFINED["operator"].values() for path in figure.get("json", ())]
     return {field: figure for (found, field), figure in of if found == level}
 
 
 def table(section: str) -> str:
-    """Return the table of a section of the file; that of ``metrics`` also has the figures of a batch."""
+    """Return the table for a section of the file; the table of ``metrics`` also has the figures of a batch."""
     figures = dict(DEFINED[section])
     if section == "metrics":
         for level in ("operators", "inputs"):
@@ -48,14 +48,14 @@ def table(section: str) -> str:
 
 
 def schema(level: str) -> str:
-    """Return what the schema says of the figures of an operator or an input."""
+    """Return the schema of the figures of an operator or an input."""
     fields = {name: {"$ref": "#/$defs/count", "description": it["meaning"]} for name, it in batch_fields(level).items()}
     lines = ",\n".join(f"        {json.dumps(name)}: {json.dumps(field)}" for name, field in fields.items())
     return f'{{\n      "properties": {{\n{lines}\n      }}\n    }},'
 
 
 def written() -> dict[Path, str]:
-    """Return the files with tables of figures, as they should be."""
+    """Return the files with tables of figures, with their expected contents."""
     files = [DOCS / name for name in ("reference.md", "monitoring.md", "figures.schema.json")]
     texts = {file: file.read_text(encoding="utf-8") for file in files}
     texts = {file: TABLE.sub(lambda at: f"{at[1]} -->\n\n{table(at[1])}\n", text) for file, text in texts.items()}

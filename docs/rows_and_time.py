@@ -1,7 +1,7 @@
 """Draws the first picture of README.md: the same rows, joined by Spark and by streamjoin.
 
 ``python docs/rows_and_time.py`` runs the query once with each and writes ``docs/pictures/rows-and-time.svg``. A test
-compares the picture with what both emit.
+compares the picture with the output of both.
 """
 
 import json
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 PICTURE = Path(__file__).resolve().parent / "pictures" / "rows-and-time.svg"
 
-# The time at which a row arrives, which is also its event time; its stream; the order that it belongs to.
+# The time at which a row arrives, which is also its event time; its stream; its order.
 ROWS = [
     ("09:00", "orders", "a"),
     ("09:10", "orders", "b"),
@@ -30,7 +30,7 @@ QUERY = "o.order = d.order AND delivery_time BETWEEN order_time AND order_time +
 
 
 class Step(NamedTuple):
-    """What a query has done when a row has arrived: the pairs that it emitted, and the rows in its state."""
+    """The result of a query after a row has arrived: the emitted pairs, and the rows in state."""
 
     time: str
     emitted: list[tuple[str, str | None]]
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 def run(spark: SparkSession, engine: str, folder: Path) -> list[Step]:
-    """Run the query of the picture in a session of its own, with ``spark`` or with ``streamjoin``."""
+    """Run the query of the picture in its own session, with ``spark`` or with ``streamjoin``."""
     session = spark.newSession()
     session.conf.set("spark.streamjoin.enabled", str(engine == "streamjoin").lower())
     session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -83,7 +83,7 @@ LANES = {"orders": 66, "deliveries": 108, "spark": 194, "streamjoin": 274}
 
 
 def x_of(time: str) -> int:
-    """Return the place of a time on the axis."""
+    """Return the position of a time on the axis."""
     hour, minute = map(int, time.split(":"))
     return LEFT + round((hour - 9 + minute / 60) * HOUR)
 
@@ -144,7 +144,7 @@ def text(x: float, y: float, content: str, anchor: str = "start", color: str = I
 
 
 def row(x: int, y: int, name: str, order: str) -> list[str]:
-    """Return an order, which is round, or a delivery, which is square."""
+    """Return a circle for an order or a square for a delivery."""
     shape = (
         f'<circle cx="{x}" cy="{y}" r="10" fill="{ORDER}"/>'
         if name == "orders"

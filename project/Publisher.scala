@@ -1,6 +1,6 @@
 import sbt._
 
-/** Who publishes streamjoin, as `project/publisher` has it. */
+/** The publisher of streamjoin, from `project/publisher`. */
 object Publisher {
   private lazy val names: Map[String, String] =
     IO.readLines(file("project/publisher"))

@@ -2,15 +2,15 @@ import sbt._
 import sbt.librarymanagement.{Configuration, ModuleID}
 
 /**
- * One of the lines of Spark in `project/spark-lines`, for which this tree is built.
+ * One of the Spark lines in `project/spark-lines`, for which this tree is built.
  *
  * @param name
  *   the first two numbers of its versions
  * @param version
- *   the version that is compiled with
+ *   the version to compile against
  * @param fromMaven
- *   whether its jars come from Maven; otherwise they are those of its Python package, in the line's
- *   environment of Python
+ *   whether its jars come from Maven; otherwise they come from its Python package, in the line's
+ *   Python environment
  */
 final case class SparkLine(name: String, version: String, fromMaven: Boolean) {
   import SparkLine._
@@ -28,15 +28,19 @@ final case class SparkLine(name: String, version: String, fromMaven: Boolean) {
       found.filterNot(_.name.startsWith("scala-library"))
     }
 
-  /** Version of the texts of Spark's SQL tests. Python packages have none; the newest of Maven's stands in. */
+  /**
+   * The version of Spark's SQL test files. Python packages do not contain them; the newest Maven
+   * version is used instead.
+   */
   def textsVersion: String = if (fromMaven) version else all.filter(_.fromMaven).last.version
 
-  /** What is built for one line does not replace what is built for another. */
+  /** The output folder of this line, so that lines do not overwrite each other's files. */
   def folder(target: File): File = target / s"spark-$name"
 
   /**
-   * Folders of sources for this line: `scala-spark-4.1` is for one line, `scala-spark-4.1-4.2` from
-   * one to another, `scala-spark-4.2+` from one on, so that a newer line needs no new name.
+   * Source folders for this line: `scala-spark-4.1` is for a single line, `scala-spark-4.1-4.2` for
+   * a closed range, and `scala-spark-4.2+` for all lines from 4.2 on, so that a newer line needs no
+   * new folder name.
    */
   def sources(directory: File): Seq[File] = IO.listFiles(directory).toSeq.filter { folder =>
     folder.getName match {
@@ -53,8 +57,8 @@ object SparkLine {
   private val Range = """scala-spark-(\d+\.\d+)(?:-(\d+\.\d+))?""".r
 
   /**
-   * What `make test-line` runs on a line beside the default one, and what that needs: the tests of
-   * single lines, traces, parity, Spark's own as-of join and its SQL texts.
+   * The tests that `make test-line` runs on a line other than the default one, and their helpers:
+   * tests of single lines, traces, parity, Spark's own as-of join and its SQL test files.
    */
   def isTestedOnEachLine(source: File): Boolean =
     TestedOnEachLine.pattern.matcher(source.getPath).matches

@@ -202,7 +202,7 @@ def test_the_rehearsal_finds_a_file_that_is_not_in_the_bundle(tmp_path: Path) ->
                 if name not in left_out:
                     archive.writestr(name, "")
         found = rehearse.not_as_bundled(maven, tmp_path / "bundle.zip")
-        assert found == [f"in one of repository and bundle alone: {name}" for name in left_out]
+        assert found == [f"only in one of repository and bundle: {name}" for name in left_out]
 
 
 def test_the_rehearsal_finds_a_font_without_a_license(tmp_path: Path) -> None:

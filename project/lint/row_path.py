@@ -24,7 +24,7 @@ PLANS = {
 _DEPENDENCY = re.compile(r"   (\S+)\s+-> (\S+)")
 
 Classes = dict[str, set[str]]
-"""The classes that each of ours depends on."""
+"""The dependencies of each of our classes."""
 
 
 def classes(jar: Path) -> Classes:
@@ -40,7 +40,7 @@ def classes(jar: Path) -> Classes:
 
 
 def path_of(roots: Iterable[str], known: Classes) -> dict[str, str | None]:
-    """Return each of our classes that the roots need, with the one that needs it; roots need none."""
+    """Return each of our classes that the roots need, with the class that needs it, or None for a root."""
     needed: dict[str, str | None] = dict.fromkeys(roots)
     queue = list(needed)
     for one in queue:
@@ -52,7 +52,7 @@ def path_of(roots: Iterable[str], known: Classes) -> dict[str, str | None]:
 
 
 def of_task(task: str, known: Classes) -> dict[str, str | None]:
-    """Return what a task needs, by the name of its class without its package."""
+    """Return the classes that a task needs, given the name of its class without its package."""
     return path_of([one for one in known if _file(one).rpartition(".")[2] == task], known)
 
 
@@ -67,7 +67,7 @@ def plans(needed: dict[str, str | None], known: Classes) -> Iterator[str]:
 
 
 def files(needed: Iterable[str]) -> set[str]:
-    """Return the top-level classes, each of which is a file or shares one."""
+    """Return the top-level classes; each of them is in its own file or shares one."""
     return {_file(one) for one in needed}
 
 

@@ -1,4 +1,4 @@
-"""Who publishes streamjoin, as `project/publisher` has it. The build reads the same file."""
+"""The publisher of streamjoin, from `project/publisher`. The build reads the same file."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Rehearses what a release does with `dist/`, but for the uploads: signatures, Maven Central's bundle, the contents.
+"""Rehearses the release of `dist/` without the uploads: signatures, Maven Central's bundle, the contents.
 
-Maven Central and PyPI keep what they have got for good, so a fault has to show before. The key is thrown away.
+Uploads to Maven Central and PyPI are permanent, so a fault must be found earlier. The key is discarded.
 """
 
 import fnmatch
@@ -24,10 +24,10 @@ from sign import to_sign
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = (ROOT / "VERSION").read_text().strip()
 POM = "{http://maven.apache.org/POM/4.0.0}"
-# What Maven Central asks for: of each artifact, and in its description.
+# The files that Maven Central requires for each artifact, and the elements of its description.
 KINDS = (".jar", "-sources.jar", "-javadoc.jar", ".pom")
 REQUIRED = ("groupId", "artifactId", "version", "name", "description", "url", "licenses", "developers", "scm")
-# What the source distribution of Python has: the sources of the package, and those of the jar.
+# The contents of Python's source distribution: the sources of the package, and those of the jar.
 SOURCES = (
     "scala/core/src/main",
     "scala/spark/src/main",
@@ -40,7 +40,7 @@ SOURCES = (
 
 
 def rehearse(dist: Path, lines: list[str]) -> None:
-    """Sign a copy of what is published for these lines of Spark, bundle it, and check all of it."""
+    """Sign a copy of the files that are published for these Spark lines, bundle it, and check everything."""
     check_sums(dist)
     with tempfile.TemporaryDirectory(prefix="streamjoin-rehearsal-") as folder, key(Path(folder)) as environment:
         copy = Path(folder) / "dist"
@@ -48,7 +48,7 @@ def rehearse(dist: Path, lines: list[str]) -> None:
         make("sign", copy, environment)
         for file in [*to_sign(copy), copy / "SHA256SUMS"]:
             run(["gpg", "--batch", "--verify", f"{file}.asc", str(file)], environment)
-        print(f"signed and verified with {environment['KEY']}, which is thrown away", flush=True)
+        print(f"signed and verified with {environment['KEY']}, which is discarded", flush=True)
         make("bundle", copy, environment)
         problems = [*incomplete(copy / "maven", lines), *not_as_bundled(copy / "maven", bundle())]
     problems += [each for jar in dist.rglob("*-javadoc.jar") for each in without_license(jar)]
@@ -68,7 +68,7 @@ def check_sums(dist: Path) -> None:
 
 @contextmanager
 def key(folder: Path) -> Iterator[dict[str, str]]:
-    """Make a key with a passphrase in a keyring of its own; yield the environment in which gpg uses it."""
+    """Create a key with a passphrase in its own keyring; yield the environment in which gpg uses it."""
     home = folder / "gnupg"
     home.mkdir(mode=0o700)
     name = "a rehearsal <rehearsal@example.invalid>"
@@ -82,7 +82,7 @@ def key(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def incomplete(maven: Path, lines: list[str]) -> list[str]:
-    """Return what Maven Central would reject: files that are missing, and names in a POM."""
+    """Return what Maven Central would reject: missing files, and wrong names in a POM."""
     problems = []
     for line in lines:
         name = f"streamjoin-spark{line}_2.13"
@@ -105,15 +105,15 @@ def incomplete(maven: Path, lines: list[str]) -> list[str]:
 
 
 def not_as_bundled(maven: Path, archive: Path) -> list[str]:
-    """Return the files that are in the repository or in its bundle alone."""
+    """Return the files that are only in the repository or only in its bundle."""
     with ZipFile(archive) as bundled:
         names = {name for name in bundled.namelist() if not name.endswith("/")}
     files = {str(file.relative_to(maven)) for file in maven.rglob("*") if file.is_file()}
-    return [f"in one of repository and bundle alone: {name}" for name in sorted(names ^ files)]
+    return [f"only in one of repository and bundle: {name}" for name in sorted(names ^ files)]
 
 
 def without_license(jar: Path) -> list[str]:
-    """Return the files of Scaladoc in a documentation jar whose license its notice does not name."""
+    """Return the Scaladoc files in a documentation jar whose license is missing from its notice."""
     with ZipFile(jar) as archive:
         names = set(archive.namelist())
         notice = archive.read("META-INF/NOTICE").decode()
@@ -139,7 +139,7 @@ def without_source(sdist: Path) -> list[str]:
 
 
 def invalid_bill(text: str) -> list[str]:
-    """Return what the schema of CycloneDX says of a bill of materials."""
+    """Return the errors of a bill of materials according to CycloneDX's schema."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
@@ -153,12 +153,12 @@ def bundle() -> Path:
 
 
 def make(target: str, dist: Path, environment: dict[str, str]) -> None:
-    """Run a target with this folder in place of dist/."""
+    """Run a make target with this folder instead of dist/."""
     run(["make", "--no-print-directory", target, f"DIST={dist}"], environment)
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> str:
-    """Run a command in the project; return its output, or end with all of it."""
+    """Run a command in the project; return its output, or exit with all of it."""
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")

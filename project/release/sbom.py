@@ -1,7 +1,7 @@
-"""Writes the bill of materials of a release: ``python project/release/sbom.py <file>``, of what is next to the file.
+"""Writes the bill of materials for the files next to it: ``python project/release/sbom.py <file>``.
 
-The jars have our own classes alone, and the wheel those jars, so each component stands for itself; Spark, which they
-need and do not bring, is listed as what the user provides.
+The jars contain only our own classes, and the wheel contains the jars, so no component has nested
+ones. Spark, which they require, is listed as provided by the user.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ LICENSE = LicenseExpression("Apache-2.0")
 
 
 def main(target: Path) -> None:
-    """Write the bill; its number and its time follow from what it lists, so that it is the same each time."""
+    """Write the bill; its number and its time are derived from its contents, so that it is reproducible."""
     jars = sorted(target.parent.glob(f"maven/**/streamjoin-spark*-{VERSION}.jar"))
     packages = sorted([*target.parent.glob("*.whl"), *target.parent.glob("*.tar.gz")])
     assert jars and len(packages) == 2, f"{target.parent} has {len(jars)} jars, and {packages}"
@@ -63,7 +63,7 @@ def ours(file: Path) -> Component:
 
 
 def spark(version: str) -> Component:
-    """Return a line's Spark, which the user provides."""
+    """Return the Spark of a line, which the user provides."""
     part = Component(
         name="spark-sql_2.13",
         group="org.apache.spark",
@@ -78,7 +78,7 @@ def spark(version: str) -> Component:
 
 
 def is_for(part: Component, spark: Component) -> bool:
-    """Tell whether a part needs this Spark: a jar that of its line, a Python package one of them."""
+    """Return whether a component needs this Spark: a jar needs that of its line, a Python package any of them."""
     line = ".".join((spark.version or "").split(".")[:2])
     return not part.name.endswith(".jar") or f"-spark{line}_" in part.name
 

@@ -1,4 +1,4 @@
-"""Signs what is published: ``python project/release/sign.py <dist>``, with the key of gpg's keyring.
+"""Signs the published files: ``python project/release/sign.py <dist>``, with the key in gpg's keyring.
 
 Each file of the Maven repository gets a signature next to it, as Maven Central asks for, and `SHA256SUMS` one that
 stands for everything. The passphrase, if the key has one, is in `PGP_PASSPHRASE`.
@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Of these, Maven Central wants no signatures: they are signatures and sums themselves.
+# Maven Central wants no signatures of these files: they are themselves signatures and checksums.
 UNSIGNED = {".asc", ".md5", ".sha1", ".sha256", ".sha512"}
 
 
 def main(dist: Path) -> None:
-    """Sign all files anew."""
+    """Sign all files again."""
     files = [*to_sign(dist), dist / "SHA256SUMS"]
     for file in files:
         sign(file)

@@ -1,11 +1,11 @@
-"""The supported lines of Spark, as `project/spark-lines` has them. The build reads the same file."""
+"""The supported Spark lines, from `project/spark-lines`. The build reads the same file."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 
 class SparkLine(NamedTuple):
-    """A line, the version that is tested, and the version of Spark Connect's pure client that is tested with it."""
+    """A line, its tested version, and the version of Spark Connect's pure client that is tested with it."""
 
     name: str
     version: str

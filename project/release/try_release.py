@@ -1,4 +1,4 @@
-"""Tries what `make release` built: ``python project/release/try_release.py [line ...]``.
+"""Tries the output of `make release`: ``python project/release/try_release.py [line ...]``.
 
 First what happens to it before it is published (`rehearse.py`), then what a stranger does with it. For each line of
 Spark an empty environment gets PySpark and the wheel, and runs a join of two streams; then the same join runs by
@@ -21,7 +21,7 @@ DIST = ROOT / "dist"
 VERSION = (ROOT / "VERSION").read_text().strip()
 EXTENSION = "org.apache.spark.sql.streamjoin.StreamJoinExtensions"
 
-# Two pairs within the hour, and an order whose delivery comes too late.
+# Two pairs within the hour, and an order whose delivery arrives too late.
 JOB = """
 import sys
 from pathlib import Path
@@ -70,7 +70,7 @@ def main(lines: list[str]) -> None:
 
 
 def try_line(line: str, version: str, folder: Path) -> None:
-    """Run the join on a line, with the wheel and with the artifact of Maven."""
+    """Run the join on a line, with the wheel and with the Maven artifact."""
     (wheel,) = DIST.glob("*.whl")
     job = folder / "job.py"
     job.write_text(JOB)
@@ -91,14 +91,14 @@ def try_line(line: str, version: str, folder: Path) -> None:
 
 
 def report(version: str, way: str, output: str) -> None:
-    """Print the result of the job, if it is that of our join."""
+    """Print the result of the job if our join has run."""
     (result,) = [line for line in output.splitlines() if line.startswith("RESULT")]
     assert result == f"RESULT {version} streamIntervalJoin {PAIRS}", result
     print(f"{version}, {way}: {result}", flush=True)
 
 
 def new(folder: Path) -> Path:
-    """Make a folder."""
+    """Create a folder."""
     folder.mkdir()
     return folder
 

@@ -6,13 +6,13 @@ import org.apache.spark.ui.SparkUI;
 import scala.Function1;
 
 /**
- * Answers of Spark's web page that are no HTML. In Java, because Spark's jar has its server under
- * another name than the Scala signatures in it say, and scalac goes by those.
+ * Responses of Spark's web page that are not HTML. This is Java, because Spark's jar contains its
+ * server under a different name than in its Scala signatures, which scalac uses.
  */
 final class Handlers {
   private Handlers() {}
 
-  /** Answers requests of a path with text. */
+  /** Answers requests for a path with text. */
   static void attach(
       SparkUI ui, String path, String contentType, Function1<HttpServletRequest, String> answer) {
     var params = new JettyUtils.ServletParams<String>(answer, contentType, text -> text);
