@@ -15,7 +15,7 @@ private[streamjoin] object StreamJoinConf {
 
   val Enabled: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.enabled")
-    .doc("Run joins of two streams on streamjoin. When false, all of them are left to Spark.")
+    .doc("Runs joins of two streams on streamjoin. If false, Spark runs all of them.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
@@ -25,17 +25,19 @@ private[streamjoin] object StreamJoinConf {
 
   val Unbounded: ConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.unbounded")
-    .doc("What happens to a join that streamjoin does not run: an error, or Spark's own operator runs it.")
+    .doc(
+      "What to do with a join that streamjoin cannot run: raise an error, or let Spark's own operator run it."
+    )
     .version("0.1.0")
     .stringConf
-    .checkValues(Set(Reject, "refuse", Spark)) // "refuse" was the name of "reject" up to 0.1.0
+    .checkValues(Set(Reject, "refuse", Spark)) // Up to 0.1.0, `reject` was named `refuse`.
     .createWithDefault(Reject)
 
   val WatermarkBeforeFilter: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.watermarkBeforeFilter")
     .doc(
-      "A watermark sees the rows as withWatermark does, before filters that are written after it. When false, " +
-        "it stands where Spark has it: filters on other columns go below it."
+      "Computes a watermark from the rows that reach withWatermark, before later filters. If false, it is computed " +
+        "as in Spark, which pushes filters on other columns below it."
     )
     .version("0.1.0")
     .booleanConf
@@ -45,7 +47,7 @@ private[streamjoin] object StreamJoinConf {
     .buildConf("spark.streamjoin.partitions")
     .doc(
       "The number of tasks and state stores of each join, and of partitions of an arrangement. The first batch fixes " +
-        "it. Without it, spark.sql.shuffle.partitions."
+        "it. If unset, spark.sql.shuffle.partitions applies."
     )
     .version("0.1.0")
     .intConf
@@ -55,7 +57,7 @@ private[streamjoin] object StreamJoinConf {
   val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.maxAccumulatedRecords")
     .doc(
-      "A task whose buffers reach this number of rows, both sides together, fails the query before it commits."
+      "If the buffers of a task reach this number of rows, both sides together, the query fails before it commits."
     )
     .version("0.1.0")
     .longConf
@@ -65,8 +67,8 @@ private[streamjoin] object StreamJoinConf {
   val IndexMemory: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.indexMemory")
     .doc(
-      "How much memory a task's index of its rows may take. What is beyond it is left to the state store, and read " +
-        "back where a probe needs it."
+      "The maximum memory of a task's index of its rows. Further rows stay only in the state store, and are read back " +
+        "when a probe needs them."
     )
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
@@ -76,8 +78,8 @@ private[streamjoin] object StreamJoinConf {
   val ExecutorIndexMemory: OptionalConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.executorIndexMemory")
     .doc(
-      "How much memory the indexes of all tasks of an executor may take together, of all queries. While it is exceeded, an " +
-        "index that holds more than its fair share leaves rows to the state store. Without it, 40 % of the executor's heap."
+      "The maximum memory of all indexes of an executor together, over all tasks and queries. While it is exceeded, an " +
+        "index with more than its fair share drops rows, which stay in the state store. If unset, 40 % of the heap."
     )
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
@@ -87,8 +89,8 @@ private[streamjoin] object StreamJoinConf {
   val BroadcastMemory: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.broadcastMemory")
     .doc(
-      "How much memory the rows of a side that is sent to all tasks may take in each of them, for a join without an " +
-        "equality. A task that needs more fails the query before it commits."
+      "For a join without an equality: the maximum memory, in each task, of the rows of the side that is sent to all " +
+        "tasks. If a task needs more, the query fails before it commits."
     )
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
@@ -101,7 +103,7 @@ private[streamjoin] object StreamJoinConf {
   val LateRows: ConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.lateRows")
     .doc(
-      "What to do with rows that come late: count them, or keep them in the checkpoint for sj.late_rows as well."
+      "What to do with late rows: count them, or also keep them in the checkpoint for sj.late_rows."
     )
     .version("0.1.0")
     .stringConf
@@ -118,7 +120,7 @@ private[streamjoin] object StreamJoinConf {
 
   val LateRowsMaxBytes: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.lateRows.maxBytes")
-    .doc("How many bytes of late rows are kept; beyond them, the oldest go.")
+    .doc("How many bytes of late rows are kept; beyond this size, the oldest rows are removed.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .checkValue(_ > 0, "must be positive")
@@ -126,7 +128,7 @@ private[streamjoin] object StreamJoinConf {
 
   val TemporalDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.temporal.deletedKeysMaxAge")
-    .doc("For how long, in event time, a temporal join knows that a key was deleted.")
+    .doc("How long, in event time, a temporal join remembers that a key was deleted.")
     .version("0.1.0")
     .timeConf(TimeUnit.MILLISECONDS)
     .checkValue(_ >= 0, "must not be negative")
@@ -134,14 +136,14 @@ private[streamjoin] object StreamJoinConf {
 
   val Arrangements: OptionalConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.arrangements")
-    .doc("The folder in which arrangements are known by their names.")
+    .doc("The folder in which arrangements are found by their names.")
     .version("0.1.0")
     .stringConf
     .createOptional
 
   val ArrangementVersions: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.arrangements.minVersionsToRetain")
-    .doc("How many versions of an arrangement can be read at least, whoever reads it.")
+    .doc("The minimum number of versions of an arrangement that every reader can read.")
     .version("0.1.0")
     .longConf
     .checkValue(_ > 0, "must be positive")
@@ -149,7 +151,7 @@ private[streamjoin] object StreamJoinConf {
 
   val ArrangementLeaseAge: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.arrangements.leaseAge")
-    .doc("How long the changes that a reader has not seen are kept while it does not come.")
+    .doc("How long the changes that an absent reader has not seen are kept.")
     .version("0.1.0")
     .timeConf(TimeUnit.MILLISECONDS)
     .checkValue(_ > 0, "must be positive")
@@ -161,7 +163,7 @@ private[streamjoin] object StreamJoinConf {
   val ArrangementLease: ConfigEntry[String] = SQLConf
     .buildConf("spark.streamjoin.arrangements.lease")
     .doc(
-      "Whether a reader of an arrangement that may not write in its folder fails, or reads without a lease."
+      "Whether a reader without permission to write to the folder of an arrangement fails, or reads without a lease."
     )
     .version("0.4.0")
     .stringConf
@@ -171,7 +173,7 @@ private[streamjoin] object StreamJoinConf {
 
   val ArrangementDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.arrangements.deletedKeysMaxAge")
-    .doc("How long an arrangement of a changelog with a time knows when a key was deleted.")
+    .doc("How long an arrangement of a changelog with a time remembers when a key was deleted.")
     .version("0.1.0")
     .timeConf(TimeUnit.MILLISECONDS)
     .checkValue(_ > 0, "must be positive")
@@ -180,8 +182,8 @@ private[streamjoin] object StreamJoinConf {
   val ArrangementIdleIndexAge: OptionalConfigEntry[Long] = SQLConf
     .buildConf("spark.streamjoin.arrangements.idleIndexAge")
     .doc(
-      "How long an index of an arrangement stays in the memory of an executor that does not use it; unset, for as " +
-        "long as there is memory."
+      "How long an index of an arrangement stays in the memory of an executor that does not use it. If unset, it " +
+        "stays as long as there is enough memory."
     )
     .version("0.1.0")
     .timeConf(TimeUnit.MILLISECONDS)
@@ -190,7 +192,7 @@ private[streamjoin] object StreamJoinConf {
 
   val ObserveRows: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.observeRows")
-    .doc("Whether joins count how late their rows are, how far apart matches are, and which keys are hot.")
+    .doc("Whether joins measure how late their rows are, how far apart matches are, and which keys are hot.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
@@ -204,7 +206,7 @@ private[streamjoin] object StreamJoinConf {
 
   val HistoryMaxBatches: ConfigEntry[Int] = SQLConf
     .buildConf("spark.streamjoin.history.maxBatches")
-    .doc("How many batches of a query the history has at least.")
+    .doc("The minimum number of batches of a query that the history keeps.")
     .version("0.1.0")
     .intConf
     .checkValue(_ > 0, "must be positive")
@@ -220,7 +222,7 @@ private[streamjoin] object StreamJoinConf {
 
   val UiEnabled: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.ui.enabled")
-    .doc("Show the figures of each batch in Spark's web page, and write them to its event log.")
+    .doc("Shows the figures of each batch on Spark's web page, and writes them to its event log.")
     .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
@@ -228,7 +230,7 @@ private[streamjoin] object StreamJoinConf {
   val UiShowKeys: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.streamjoin.ui.showKeys")
     .doc(
-      "Whether the figures, wherever they are shown or kept, have values of keys too, those with the most rows."
+      "Whether the figures, wherever they are shown or stored, contain the values of the keys with the most rows."
     )
     .version("0.1.0")
     .booleanConf
@@ -237,8 +239,8 @@ private[streamjoin] object StreamJoinConf {
   val ShareQueries: OptionalConfigEntry[Boolean] = SQLConf
     .buildStaticConf("spark.streamjoin.shareQueries")
     .doc(
-      "Whether a session finds the queries of all sessions, its own first, or only its own. By default true in a " +
-        "classic application, and false where the driver serves Spark Connect. A session cannot set it."
+      "Whether a session finds the queries of all sessions, its own first, or only its own. The default is true in a " +
+        "classic application, and false if the driver serves Spark Connect. A session cannot set it."
     )
     .version("0.1.0")
     .booleanConf
@@ -272,7 +274,7 @@ private[streamjoin] object StreamJoinConf {
     ShareQueries
   )
 
-  /** For what all sessions of a server share: there the server alone sets them. */
+  /** Settings that affect all sessions of a server: only the server can set them. */
   private val ofServer: Seq[ConfigEntry[_]] = Seq(ExecutorIndexMemory, ArrangementIdleIndexAge)
 
   /** Rejects settings that would be ignored silently: unknown ones, and those of the server. */
