@@ -53,7 +53,7 @@ abstract class JoinBuilder[B <: JoinBuilder[B]] private[streamjoin] (left: DataF
     self
   }
 
-  /** What a function of the extension makes of the plain join, with what was set. */
+  /** Applies a function of the extension to the plain join, with the settings of this builder. */
   private[streamjoin] def call(function: String, columns: Column*): DataFrame =
     invoke(joined, function, columns: _*)(arguments.toSeq: _*)
 

@@ -1,7 +1,7 @@
 package streamjoin.core
 
 /**
- * Which right row a left row matches: of those on one side of its time, or on either, the closest.
+ * Which right row a left row matches: the closest one before its time, after it, or on either side.
  *
  * @param direction
  *   where it looks for a match
@@ -10,8 +10,8 @@ package streamjoin.core
  * @param tolerance
  *   largest distance between the two times, in the unit of the event times
  * @param history
- *   how far behind its watermark a left row may arrive and still match what it would have matched
- *   in time. Right rows are kept that much longer.
+ *   how far behind its watermark a left row may arrive and still match the row that it would have
+ *   matched on time. Right rows are kept that much longer.
  */
 final case class AsOf(
     direction: AsOf.Direction = AsOf.Backward,
@@ -21,7 +21,7 @@ final case class AsOf(
 ) {
   import AsOf._
 
-  require(tolerance.forall(_ >= 0), s"a tolerance is not negative, seen $tolerance")
+  require(tolerance.forall(_ >= 0), s"a tolerance must not be negative, seen $tolerance")
   require(isBounded, s"$direction needs a tolerance")
   require(history >= 0 && (history == 0 || keepsNewest), s"a history of $history with $direction")
 
@@ -45,7 +45,7 @@ final case class AsOf(
 
   /**
    * Left rows before this time have seen every right row that they can match, and no earlier left
-   * row comes any more.
+   * row can still arrive.
    *
    * @param left
    *   watermark of the left input
@@ -64,7 +64,7 @@ final case class AsOf(
   }
 
   /**
-   * No row with an earlier time is emitted any more.
+   * No row with an earlier time will be emitted.
    *
    * @param settled
    *   result of `settled`

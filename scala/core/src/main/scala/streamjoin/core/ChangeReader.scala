@@ -1,11 +1,12 @@
 package streamjoin.core
 
 /**
- * A message of a changelog. Logs differ only in how they become messages: a row of a flat log is
- * one with a single row, Debezium's envelope has the row before a change and the row after it.
+ * A message of a changelog. Logs differ only in how they become messages: a row of a flat log
+ * becomes a message with one row; Debezium's envelope contains the row before a change and the row
+ * after it.
  *
  * @param operation
- *   as it is written
+ *   as written in the log
  */
 final case class Message[+A](operation: Option[String], before: Option[A], after: Option[A])
 
@@ -14,41 +15,41 @@ sealed trait Reading[+A]
 
 object Reading {
 
-  /** What it does, key by key. */
+  /** Its changes, one per key. */
   final case class Changes[+A](parts: Seq[Change[A]]) extends Reading[A]
 
   /** A tombstone: Kafka's compaction needs it after a delete. */
-  case object SaysNothing extends Reading[Nothing]
+  case object Empty extends Reading[Nothing]
 
-  /** It is a message, but what it does cannot be told. */
+  /** The message cannot be interpreted. */
   final case class Unreadable(operation: Option[String]) extends Reading[Nothing]
 }
 
 /**
- * What a message does to one key.
+ * The change that a message makes to one key.
  *
  * @param row
- *   the row that the key has from then on; if it ends, the key is enough. None if the message has
- *   no row at all, so that there is no key
+ *   the row that the key has from then on; for a delete, only its key counts. None if the message
+ *   has no row at all, and therefore no key
  */
 final case class Change[+A](operation: Operation, row: Option[A])
 
 /**
- * Reads the messages of a changelog. This is all that decides what they say; [[LastChange]] and
- * [[TemporalJoin]] decide what follows from several messages of one key.
+ * Reads the messages of a changelog. Only this class interprets a message; [[LastChange]] and
+ * [[TemporalJoin]] decide how several messages of one key combine.
  *
- *   - A message with neither an operation nor a row says nothing.
- *   - A delete ends the key of the row before it, or of its only row.
- *   - A row before and a row after a change with different keys are two changes at one instant: the
- *     old key ends, the new one begins, whatever it had.
- *   - Otherwise the row after the change replaces what its key had.
+ *   - A message with neither an operation nor a row is empty.
+ *   - A delete ends the key of its before-row, or of its only row.
+ *   - If the rows before and after a change have different keys, the message is two changes at one
+ *     instant: the old key ends, and the new key gets the row, whatever it had before.
+ *   - Otherwise the row after the change replaces the row of its key.
  *
  * @param isSameKey
- *   whether two rows have one key; null equals null
+ *   whether two rows have the same key; null equals null
  * @param filled
- *   the row after a change, with what was not sent taken from the row before it
+ *   fills in the values of the row after a change that were not sent, from the row before it
  * @param dated
- *   the row before a change, with the time of the row after it, if that is in the rows
+ *   gives the row before a change the time of the row after it, if rows contain a time
  */
 final class ChangeReader[A](
     isSameKey: (A, A) => Boolean,
@@ -58,7 +59,7 @@ final class ChangeReader[A](
   import Operation._
 
   def read(message: Message[A]): Reading[A] = message match {
-    case Message(None, None, None) => Reading.SaysNothing
+    case Message(None, None, None) => Reading.Empty
     case Message(operation, before, after) =>
       operation.flatMap(Operation.of).fold[Reading[A]](Reading.Unreadable(operation)) { known =>
         Reading.Changes(changes(known, before, after))
@@ -77,27 +78,27 @@ final class ChangeReader[A](
 }
 
 /**
- * What the changes of one key in one batch amount to: the last one counts. Rows are added in their
- * order: by time, nulls first, and by their position in the log; of equal ones those that end the
- * key first.
+ * The net change of one key in one batch: its last change. Rows have to be added in order of time,
+ * nulls first, then of their position in the log; among equals, deletes come first.
  *
- *   - The row before an update is followed by the update, so it says nothing of the order. In an
- *     envelope it comes only where a key is left for another one ([[ChangeReader]]), and is a
- *     change like others.
+ *   - The row before an update is always followed by the update, so it does not make the order
+ *     ambiguous. An envelope has it only if the update changes the key ([[ChangeReader]]); it is
+ *     then a change of its own.
  *   - Without an order, different changes of one key are ambiguous: any of them could be the last.
- *     The same change twice is one.
- *   - A delete without a time, where rows have one, has that of the newest row that it follows in
- *     the log; without a position in the log it is ambiguous if the batch has other changes of the
- *     key.
+ *     A repeated change counts once.
+ *   - A delete without a time, although rows have one, takes the time of the newest row before it
+ *     in the log. Without a position in the log, it is ambiguous if the batch has other changes of
+ *     the key.
  *
  * @param isSame
- *   whether two changes put the same row in place
+ *   whether two changes result in the same row
  * @param isOrdered
- *   whether anything but the values of the rows orders them
+ *   whether rows are ordered by something other than their values
  * @param isEnvelope
  *   whether the row before an update is a change of its own
  * @param follows
- *   whether the first row has a later position in the log than the second; none if rows have none
+ *   whether the first row has a later position in the log than the second; none if rows have no
+ *   position
  */
 final class LastChange[A](
     isSame: (A, A) => Boolean,
@@ -109,19 +110,19 @@ final class LastChange[A](
   private var withoutTime, removed: Option[A] = None
   private var ambiguous = false
 
-  /** The last change so far that has a time, or where times are not asked for. */
+  /** The last change so far that has a time, or the last change if times are not used. */
   def last: Option[(Operation, A)] = found
 
   /** The last delete without a time. */
   def undated: Option[A] = withoutTime
 
-  /** The newest change of the batch that it follows in the log. */
+  /** The newest change of the batch before it in the log. */
   def beforeUndated: Option[A] = removed
 
   /** Any of several changes may be the last. */
   def isAmbiguous: Boolean = ambiguous
 
-  /** Begins another key. */
+  /** Starts the next key. */
   def clear(): Unit = {
     found = None
     counted = None

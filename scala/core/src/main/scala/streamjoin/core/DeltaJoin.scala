@@ -35,29 +35,32 @@ object DeltaCondition {
 /**
  * The inner join of changing collections, one batch at a time, over plain maps.
  *
- * A row of the result has a row of each input, and as many copies as the product of theirs. With
- * `A` before a batch and `A'` after it, the batch changes
+ * A row of the result combines one row of each input; its number of copies is the product of the
+ * inputs' numbers. With `A` before a batch and `A'` after it, the batch changes
  * {{{
  *   A' x B' x C'  -  A x B x C  =  (A' - A) x B x C  +  A' x (B' - B) x C  +  A' x B' x (C' - C)
  * }}}
- * The changes of an input are joined with earlier inputs as they are after the batch, and with
- * later ones as they were before it. If all were joined as they are after it, two changes of one
- * batch would match twice; as they were before it, never.
+ * The changes of an input are joined with the state of earlier inputs after the batch, and with the
+ * state of later inputs before it. If both used the state after the batch, two changes of one batch
+ * would match twice; with the state before it, never.
  *
  * @param inputs
  *   number of inputs
  */
 final class DeltaJoin[A](inputs: Int, conditions: Seq[DeltaCondition[A]]) {
-  require(inputs >= 1, "an input at least")
-  require(conditions.forall(_.inputs.forall(input => 0 <= input && input < inputs)), "inputs by number")
+  require(inputs >= 1, "at least one input")
+  require(
+    conditions.forall(_.inputs.forall(input => 0 <= input && input < inputs)),
+    "conditions refer to inputs by number"
+  )
 
   private var now = Vector.fill(inputs)(Copies[A]())
 
-  /** The inputs, as they are after the last batch. */
+  /** The inputs after the last batch. */
   def collections: Seq[Copies[A]] = now
 
   /**
-   * What a batch changes in the result; changes that cancel out are not emitted.
+   * The changes of the result in a batch; changes that cancel out are not emitted.
    *
    * @param changes
    *   changes of each input
@@ -75,7 +78,7 @@ final class DeltaJoin[A](inputs: Int, conditions: Seq[DeltaCondition[A]]) {
     }
   }
 
-  /** The whole result, joined anew. */
+  /** The whole result, joined from scratch. */
   def result: Copies[Vector[A]] = Copies[Vector[A]]() ++ join(now)
 
   /** Joins one input after the other, and applies each condition as soon as it can be decided. */

@@ -10,7 +10,7 @@ object Output {
   /** Two rows that match. */
   final case class Joined[A](left: A, right: A) extends Output[A]
 
-  /** A single row: padded with nulls in an outer join, as it is in a semi or anti join. */
+  /** A single row: padded with nulls in an outer join, unchanged in a semi or anti join. */
   final case class Alone[A](side: Side, row: A) extends Output[A]
 
   /** A row below its watermark, which was dropped. */
@@ -21,7 +21,7 @@ object Output {
 }
 
 /**
- * What the join has to know about the rows of an input.
+ * How the join reads the rows of an input.
  *
  * @param time
  *   event time of a row in the column with a given watermark key; `None` is null
@@ -31,7 +31,7 @@ object Output {
 final case class Input[A](time: (A, Int) => Option[Long], matchable: A => Boolean = (_: A) => true)
 
 /**
- * The buffers of an [[IntervalJoin]] and the watermarks received: all that a restart has to
+ * The buffers of an [[IntervalJoin]] and the watermarks received: everything that a restart has to
  * restore.
  */
 final case class JoinState[A](
@@ -92,7 +92,7 @@ final class IntervalJoin[A](
   /** The rows in a side's buffer, in order of arrival. */
   def buffered(side: Side): Seq[A] = buffers(side).iterator.map(_.row).toSeq
 
-  /** All that has to be saved, to continue in a new processor as if nothing had happened. */
+  /** Everything that a new processor needs to continue as if nothing had happened. */
   def snapshot: JoinState[A] =
     JoinState(
       buffers.transform((_, buffer) => buffer.iterator.map(entry => (entry.row, entry.matched)).toVector),
@@ -130,7 +130,7 @@ final class IntervalJoin[A](
    * @param late
    *   watermark of each key: a row below it is dropped
    * @param eviction
-   *   watermarks received with this batch; those of other keys stay as they are, and none goes back
+   *   watermarks received with this batch; those of other keys do not change, and none decreases
    */
   def onBatch(
       left: Iterable[A],

@@ -1,8 +1,8 @@
 package streamjoin.core
 
 /**
- * A sliding window over one input of a join: a row of the other input sees those rows of this one
- * that are at most `length` later (following) or earlier (preceding) than itself.
+ * A sliding window over one input of a join: a row of the other input matches the rows of this
+ * input that are at most `length` later (following) or earlier (preceding).
  *
  * @param length
  *   more than zero, in the unit of the event times (microseconds in Spark)
@@ -16,15 +16,15 @@ final case class JoinWindow(length: Long, isFollowing: Boolean)
  * The rowtime of a pair is the time of the row without a window; if both have one, it is the later
  * time. The rowtime of an unmatched row is the latest that a match could have given it.
  *
- * The law behind the order of the output: whatever is still to be emitted has a rowtime of at least
- * the smaller of the two watermarks and, if rows of an input without a window wait for later ones
- * ([[waitsForKept]]), of the times of the buffered rows. Neither a row that expires unmatched nor
- * any other pair can be earlier, because a row is buffered only until the other watermark has
- * passed its rowtime.
+ * The law behind the order of the output: a row that has not been emitted yet has a rowtime of at
+ * least the smaller of the two watermarks. If rows of an input without a window wait for later rows
+ * ([[waitsForKept]]), the times of the buffered rows also limit it. Neither a row that expires
+ * unmatched nor any other pair can be earlier, because a row is buffered only until the other
+ * watermark has passed its rowtime.
  */
 final case class JoinWindows(windows: Map[Side, JoinWindow]) {
-  require(windows.nonEmpty, "a window join has a window over one input at least")
-  require(windows.values.forall(_.length > 0), s"a window is longer than zero, seen $windows")
+  require(windows.nonEmpty, "a window join needs a window over at least one input")
+  require(windows.values.forall(_.length > 0), s"a window must be longer than zero, seen $windows")
 
   private val spans = windows.map { case (side, JoinWindow(length, isFollowing)) =>
     if ((side == Side.Right) == isFollowing) (0L, length) else (-length, 0L)
@@ -68,7 +68,7 @@ final case class JoinWindows(windows: Map[Side, JoinWindow]) {
     }
     .mkString(", ")
 
-  /** The same as time bounds between two watermark keys. */
+  /** The windows as time bounds between two watermark keys. */
   def bounds(left: Int, right: Int): Seq[TimeBound] =
     Seq(TimeBound(right, left, -least), TimeBound(left, right, greatest))
 }

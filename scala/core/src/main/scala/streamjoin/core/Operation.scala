@@ -2,10 +2,10 @@ package streamjoin.core
 
 import java.util.Locale
 
-/** What a message of a changelog does to its key. */
+/** The operation of a changelog message on its key. */
 sealed trait Operation {
 
-  /** Whether the key has no row after it, unless it has one at the same instant. */
+  /** Whether the key has no row afterwards, unless another message sets one at the same instant. */
   def ends: Boolean = this == Operation.Delete || this == Operation.Before
 }
 
@@ -14,7 +14,7 @@ object Operation {
   case object Update extends Operation
   case object Delete extends Operation
 
-  /** The row before an update. Its key ends, unless the update leaves it as it is. */
+  /** The row before an update. Its key ends, unless the update keeps the key. */
   case object Before extends Operation
 
   /** Spellings in changelogs: words, Debezium's letters, and those of `readStream.changes`. */
@@ -34,6 +34,8 @@ object Operation {
 
   def of(name: String): Option[Operation] = byName.get(name.trim.toLowerCase(Locale.ROOT))
 
-  /** The characters that `String.trim` removes, for expressions that compare names likewise. */
+  /**
+   * The characters that `String.trim` removes, for expressions that compare names in the same way.
+   */
   val Trimmed: String = (0 to ' '.toInt).map(_.toChar).mkString
 }

@@ -1,6 +1,6 @@
 package streamjoin.core
 
-/** One input of a join, as a value, so that what both inputs do is written once. */
+/** One input of a join, as a value, so that code for both inputs is written once. */
 sealed abstract class Side(val name: String, val index: Int) {
   def other: Side
 }
@@ -18,7 +18,7 @@ object Side {
 }
 
 /**
- * What a join type does, as facts about each side.
+ * The properties of a join type, for each side.
  *
  * @param name
  *   as in Spark's API for joins: `left_outer`

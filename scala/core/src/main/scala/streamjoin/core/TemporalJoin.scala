@@ -18,18 +18,17 @@ final case class TemporalJoinState[A](
 )
 
 /**
- * What a [[TemporalJoin]] has to know about right rows.
+ * How a [[TemporalJoin]] reads right rows.
  *
  * @param key
- *   key of a row of either input; `None` if a part of it is null, which matches nothing
+ *   key of a row of either input; `None` if a part of it is null, because a null matches nothing
  * @param isDelete
  *   whether the row deletes its key from its time on
  * @param order
- *   order of two rows with the same key and time. It looks at nothing but the rows; a delete comes
+ *   order of two rows with the same key and time. It depends on the rows alone; a delete comes
  *   first
  * @param remembers
- *   how long a deletion is remembered once no left row needs it any more, in the unit of the event
- *   times
+ *   how long a deletion is remembered after no left row needs it, in the unit of the event times
  */
 final case class Versions[A](
     key: (Side, A) => Option[Any],
@@ -40,32 +39,32 @@ final case class Versions[A](
 
 /**
  * The temporal join of two streams, one row at a time: each left row matches the row of its key
- * that was valid at its time, or by other rules the closest ([[AsOf]]). It waits until that is
- * certain. Rows are emitted in the order of their times, except for those that arrive behind the
- * emitted ones by no more than the rule's history: these are emitted at once.
+ * that was valid at its time or, under another rule, the closest row ([[AsOf]]). It waits until its
+ * match is certain. Rows are emitted in the order of their times, except for those that arrive
+ * behind the emitted ones by no more than the rule's history: these are emitted immediately.
  *
- * What is late follows from what has been emitted, not from the watermark of the row's own input.
+ * Lateness depends on which rows have been emitted, not on the watermark of the row's own input.
  * All rows before [[settled]] have been emitted; let `needed` be [[AsOf.needed]] of it.
  *
  *   - A left row is late below [[outputWatermark]].
- *   - A version at or after `needed` is not late: a row to come may match it.
- *   - A version below `needed` is late, unless a version is valid until the next
- *     ([[AsOf.keepsNewest]]): rows to come then match the newest of their key, so it is late only
- *     if its key has a newer one below `needed`. The newest is accepted whenever it arrives, so
- *     versions may arrive in any order.
- *   - A deletion that is the newest of its key counts as such as long as it is remembered; an older
- *     version that arrives later does not bring the key back.
+ *   - A version at or after `needed` is not late: a future row may match it.
+ *   - A version below `needed` is late, unless a version is valid until the next one
+ *     ([[AsOf.keepsNewest]]). In that case, future rows match the newest version of their key, so a
+ *     version is late only if its key has a newer one below `needed`. The newest version is
+ *     accepted whenever it arrives, so versions may arrive in any order.
+ *   - A deletion counts as the newest version of its key while it is remembered: an older version
+ *     that arrives later does not restore the key.
  *
- * So no row is dropped that a row to come should match. Dropped rows are counted, except for a
- * version that has the same time as the stored one and comes before it in the order: no row should
- * ever have matched it.
+ * So no row is dropped that a future row should match. Dropped rows are counted, except for a
+ * version that has the same time as the stored one and precedes it in the order: no row should ever
+ * have matched it.
  *
  * @param isLeftOuter
  *   whether an unmatched left row is emitted alone
  * @param inputs
  *   inputs with one event-time column each; the watermark key is 0 on the left, 1 on the right
  * @param condition
- *   further condition on a pair; it does not make a row match another one
+ *   further condition on a pair; a row that fails it stays unmatched and does not match another row
  */
 final class TemporalJoin[A](
     isLeftOuter: Boolean,
@@ -89,7 +88,7 @@ final class TemporalJoin[A](
   /** Left rows before this time have seen every right row that they can match. */
   def settled: Long = rule.settled(watermark(0), watermark(1))
 
-  /** No row with an earlier time is emitted any more. */
+  /** No row with an earlier time will be emitted. */
   def outputWatermark: Long = rule.output(settled)
 
   private def needed: Long = rule.needed(settled)
@@ -166,7 +165,7 @@ final class TemporalJoin[A](
       } yield version
       val (before, after) = candidates.partition(validFrom(_) <= at)
       val last = before.maxOption(later)
-      // Of rows with the same time the last counts, in whichever direction the join looks.
+      // Of rows with the same time, the last one counts, in every direction.
       val next =
         after.map(validFrom).minOption.flatMap(first => after.filter(validFrom(_) == first).maxOption(later))
       val closest = (last, next) match {
@@ -183,7 +182,7 @@ final class TemporalJoin[A](
     if (byTime != 0) byTime else of.order.compare(a, b)
   }
 
-  /** Drops the rows that nothing can match any more. */
+  /** Drops the rows that can no longer match. */
   private def forget(): Unit = {
     val (past, reachable) = versions.partition(validFrom(_) < needed)
     val remembered = deletions.filter { case (_, until) => until >= needed }.toMap

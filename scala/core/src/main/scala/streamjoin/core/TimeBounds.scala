@@ -4,10 +4,10 @@ package streamjoin.core
  * A constraint between two event-time columns: `out.time >= in.time - postpone`.
  *
  * The law that everything here rests on: while it holds for every joined row, a row whose `out`
- * time is below `watermark(in) - postpone` matches no row of the other input that is still to come,
- * because such a row has an `in` time of at least `watermark(in)`. A bound that does not hold for
- * every joined row (one side of an OR), a `postpone` that is not constant, or a row below its
- * watermark breaks it.
+ * time is below `watermark(in) - postpone` matches no future row of the other input, because such a
+ * row has an `in` time of at least `watermark(in)`. Three things break it: a bound that does not
+ * hold for every joined row (one side of an OR), a `postpone` that is not constant, and a row below
+ * its watermark.
  *
  * @param out
  *   watermark key that the bound keeps: its rows leave the buffer when the bound can no longer hold
@@ -49,10 +49,10 @@ object Watermark {
  * @param bounds
  *   bounds between a key of one input and a key of the other, at least one that keeps each input
  * @param constraints
- *   bounds between two keys of the same input, made by a join below, that hold for all its rows in
- *   which both are present; with all that follows from several of them, but not through a key that
- *   may be null. They give an eviction limit to a key that has no bound in this join; they never
- *   expire a row.
+ *   bounds between two keys of the same input, established by a join below. They hold for all rows
+ *   in which both keys are present, and include those implied by several of them, but not through a
+ *   key that may be null. They give an eviction limit to a key that has no bound in this join; they
+ *   never expire a row.
  * @throws UnboundedJoin
  *   if no bound keeps one of the inputs: its buffer would grow forever
  */
@@ -160,5 +160,5 @@ object TimeBounds {
 final class UnboundedJoin(val side: Side)
     extends IllegalArgumentException(
       s"no time bound of the form ${side.name}.time >= ${side.other.name}.time - constant: " +
-        s"the rows of the ${side.name} input would be kept for ever"
+        s"the rows of the ${side.name} input would be kept forever"
     )

@@ -4,7 +4,7 @@ package streamjoin.core
  * The state of a [[WindowJoin]].
  *
  * @param waiting
- *   output of the join that waits for its turn, with its rowtime
+ *   output of the join that waits to be emitted in order, with its rowtime
  */
 final case class WindowJoinState[A](
     join: JoinState[A] = JoinState[A](),
@@ -13,7 +13,7 @@ final case class WindowJoinState[A](
 
 /**
  * The window join of two streams in rowtime order, one row at a time: an [[IntervalJoin]] whose
- * output waits until no earlier row can come and both watermarks have reached its rowtime.
+ * output waits until no earlier row can arrive and both watermarks have reached its rowtime.
  *
  * @param inputs
  *   inputs with one event-time column each; the watermark key is 0 on the left, 1 on the right
@@ -43,14 +43,14 @@ final class WindowJoin[A](
 
   private def time(side: Side, row: A): Option[Long] = inputs(side).time(row, side.index)
 
-  /** All that has to be saved, to continue in a new processor as if nothing had happened. */
+  /** Everything that a new processor needs to continue as if nothing had happened. */
   def snapshot: WindowJoinState[A] = WindowJoinState(join.snapshot, waiting)
 
   def onRow(side: Side, row: A): Seq[Output[A]] = inOrder(join.onRow(side, row))
 
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = inOrder(join.onWatermark(key, value))
 
-  /** The earliest rowtime that may still come, at most the lower of the two watermarks. */
+  /** The earliest rowtime that can still arrive, at most the lower of the two watermarks. */
   def watermark: Long = {
     val kept = windows.waitsForKept
       // A left semi or anti join emits only left rows.

@@ -33,7 +33,7 @@ class ChangeReaderSuite extends AnyFunSuite {
       read("u", row(1, "a"), row(1, null)) -> changes(Update -> row(1, "a")),
       // Null equals null.
       read("u", Some((None, None)), Some((None, Some("x")))) -> changes(Update -> Some((None, Some("x")))),
-      read(null, None, None) -> Reading.SaysNothing,
+      read(null, None, None) -> Reading.Empty,
       read(null, None, row(1, "a")) -> Reading.Unreadable(None),
       read("t", None, None) -> Reading.Unreadable(Some("t"))
     )

@@ -4,8 +4,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.BuiltJar
 
 /**
- * What the Python package asks of the driver before there is a session, or when one lacks the
- * extension: it loads this class by its name. Everything else it calls by functions in a query
+ * The entry point for the Python package before there is a session, or when a session lacks the
+ * extension: it loads this class by name. For everything else it calls functions in a query
  * ([[front.functions.FrameFunction]], [[front.functions.TableFunction]]).
  */
 object PythonApi {

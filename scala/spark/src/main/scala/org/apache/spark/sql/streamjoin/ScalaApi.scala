@@ -11,17 +11,17 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, TextArgument}
 import org.apache.spark.sql.{Column, DataFrame, SparkSession}
 
 /**
- * What the Scala API asks of the extension: functions in a query, as the Python package sends them.
+ * The Scala API's access to the extension: functions in a query, as the Python package sends them.
  */
 object ScalaApi {
 
   /**
-   * What a function makes of a DataFrame; of two inputs that is their plain join.
+   * Applies a function to a DataFrame; for two inputs, the DataFrame is their plain join.
    *
    * @param columns
    *   resolved by the DataFrame
    * @param arguments
-   *   texts, flags and lists of them; those that are None are left out
+   *   strings, flags and lists of them; None is left out
    */
   def invoke(df: DataFrame, function: String, columns: Column*)(arguments: (String, Any)*): DataFrame = {
     if (!StreamJoinExtensions.isEnabled(df.sparkSession))
@@ -34,7 +34,7 @@ object ScalaApi {
     df.select(col("*"), call_function(function, lit(text) +: columns: _*))
   }
 
-  /** The answer of a table function. */
+  /** The result of a table function. */
   def ask(session: SparkSession, function: String, arguments: Any*): DataFrame = {
     val sql = arguments.map {
       case text @ (_: String | _: UUID) => TextArgument.sql(text.toString)

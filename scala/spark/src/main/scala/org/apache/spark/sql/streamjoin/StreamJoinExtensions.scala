@@ -14,7 +14,7 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionE
 
 /**
  * Enables streamjoin: `spark.sql.extensions=org.apache.spark.sql.streamjoin.StreamJoinExtensions`.
- * Nothing else is needed; a plain `df.join` or SQL `JOIN` of two streams then runs on it.
+ * A plain `df.join` or SQL `JOIN` of two streams then runs on streamjoin.
  */
 final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
@@ -27,18 +27,18 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => ResolveEqualWindows)
     // SQL: table functions, before Spark looks for functions of their names.
     extensions.injectHintResolutionRule(ResolveTableFunctions(_))
-    // SQL: arrangements by name, and their joins.
+    // SQL: names of arrangements, and their joins.
     extensions.injectHintResolutionRule(_ => CheckFramesOfArrangements)
     extensions.injectHintResolutionRule(_ => MarkPossibleDeltaJoins)
     extensions.injectResolutionRule(ResolveArrangementNames(_))
     extensions.injectResolutionRule(_ => JoinByDeclaredKeys)
     extensions.injectResolutionRule(_ => JoinArrangements)
     extensions.injectPostHocResolutionRule(_ => CheckArrangedJoins)
-    // Tables that a stream looks up: rematch, and no reads from Spark's cache.
+    // Tables that a stream looks up: rematch, and bypassing Spark's cache.
     extensions.injectResolutionRule(_ => RematchTables)
     extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
-    // Functions of the API on a DataFrame, before Spark looks them up. What takes a table or a
-    // DataFrame is replaced when that is resolved; sj_bounds is answered by the whole query.
+    // Functions of the API on a DataFrame, before Spark looks them up. A function of a table or a
+    // DataFrame is replaced once its input is resolved; sj_bounds needs the whole query.
     extensions.injectHintResolutionRule(ResolveFrameFunctions(_))
     extensions.injectResolutionRule(ResolveFrameCalls(_))
     extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
@@ -48,11 +48,11 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     // after hints, but the rule has nothing to do with them: it has to run before
     // ResolveWriteToStream.
     extensions.injectHintResolutionRule(PrepareStreamingQuery(_))
-    // start(): the manager of checkpoint files. Here for the same reason: before Spark opens the
-    // first of them.
+    // start(): the manager of checkpoint files, which must be set before Spark opens the first
+    // file.
     extensions.injectHintResolutionRule(UseAtomicFiles(_))
-    // start(): joins return after Spark's checker; versions have the form of the checkpoint, and a
-    // checkpoint of another join is rejected.
+    // start(): joins are restored after Spark's checker has run; versions get the form that the
+    // checkpoint has, and a checkpoint of another join is rejected.
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(KeepFormOfVersions(_))
     extensions.injectPostHocResolutionRule(CheckJoinsOfCheckpoint(_))
@@ -62,19 +62,19 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(StartArrangement(_))
     // start(): a query with a temporary checkpoint leaves no lease behind.
     extensions.injectPostHocResolutionRule(ReleaseTemporaryReaders(_))
-    // start(): the late rows of a query can be read when it has stopped.
+    // start(): makes the late rows of a query readable after it has stopped.
     extensions.injectPostHocResolutionRule(RememberQueries(_))
-    // start(): the figures of each batch, for those who show or keep them.
+    // start(): publishes the figures of each batch.
     extensions.injectPostHocResolutionRule(WatchQueries(_))
-    // start(): the columns of changes that keep a target current.
+    // start(): checks the columns of changes that are upserted into a target.
     extensions.injectPostHocResolutionRule(StartUpsert(_))
-    // A stream that reads an arrangement reads its changes.
+    // A stream of an arrangement reads its changes.
     extensions.injectResolutionRule(_ => ResolveChanges)
-    // Each batch: filters pass what keeps a left semi or anti join in its place.
+    // Each batch: filters pass the barriers that hold left semi and anti joins in place.
     extensions.injectOptimizerRule(_ => PushFilters)
-    // Each batch: our operators replace the joins, once Spark's rules are done with them.
+    // Each batch: our operators replace the joins once Spark's rules have run.
     extensions.injectPreCBORule(RecognizeJoins(_))
-    // A query sees one version of an arrangement, however often it reads it.
+    // A query sees one version of an arrangement, no matter how often it reads it.
     extensions.injectPreCBORule(_ => ReadOneVersion)
     // Each batch: the physical operator, bound to its state and its watermarks.
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))

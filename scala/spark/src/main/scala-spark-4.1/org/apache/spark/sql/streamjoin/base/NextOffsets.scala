@@ -5,8 +5,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeq
 private[streamjoin] object NextOffsets {
 
   /**
-   * The same offsets for the next batch, with the time and the watermark that Spark would give it;
-   * none if the log has neither.
+   * The offsets unchanged for the next batch, with the time and the watermark that Spark would give
+   * it; none if the log has neither.
    */
   def after(last: OffsetSeq, watermarkMs: Long, timeMs: Long): Option[OffsetSeq] =
     last.metadata.map { before =>

@@ -8,7 +8,10 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelati
 /** Names of sources, from `readStream.name(...)`. */
 private[streamjoin] object SourceNames {
 
-  /** Matches what wraps a stream until Spark has named its source, and returns the stream. */
+  /**
+   * Matches the wrapper around a stream whose source Spark has not named yet, and returns the
+   * stream.
+   */
   object Unnamed {
     def unapply(plan: NamedStreamingRelation): Option[LogicalPlan] = Some(plan.child)
   }

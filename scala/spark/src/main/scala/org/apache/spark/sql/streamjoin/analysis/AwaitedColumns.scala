@@ -11,12 +11,12 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
  * Tells our operators which columns a stateful Spark operator above them awaits, so that another
- * column with a lower watermark does not hold it up.
+ * column with a lower watermark does not delay it.
  */
 private[streamjoin] object AwaitedColumns {
 
   /**
-   * A row at the watermark may still come. Spark gets one microsecond less, so that it does not
+   * A row at the watermark can still arrive. Spark gets one microsecond less, so that it does not
    * drop that row as late.
    */
   val Lag = 1L
@@ -69,7 +69,7 @@ private[streamjoin] object AwaitedColumns {
   private def awaited(operator: LogicalPlan): Seq[Attribute] =
     (operator match {
       case aggregate: Aggregate => aggregate.groupingExpressions.flatMap(_.references)
-      // Deduplication finds late rows by any of its columns, whatever its keys are.
+      // Deduplication uses any of its columns to find late rows, whatever its keys are.
       case other if isDeduplication(other) || WatermarkLineage.isStateful(other) =>
         other.children.flatMap(_.output)
       case _ => Nil
@@ -80,7 +80,7 @@ private[streamjoin] object AwaitedColumns {
     case _ => false
   }
 
-  /** Tells the nearest of our operators below. Deduplication emits rows as they arrive. */
+  /** Notifies the nearest of our operators below. Deduplication emits rows as they arrive. */
   private def tell(plan: LogicalPlan, lags: Map[Int, Map[Int, Long]]): LogicalPlan = plan match {
     case node: StatefulNode => node.awaiting(lags.getOrElse(node.ordinal, Map.empty))
     case stateful if WatermarkLineage.isStateful(stateful) => stateful
@@ -93,7 +93,7 @@ private[streamjoin] object AwaitedColumns {
  * are none, Spark gets the watermarks of all emitted columns.
  *
  * @param lags
- *   by key: how far Spark's watermark has to stay below ours, in microseconds
+ *   by key: how far Spark's watermark must stay below ours, in microseconds
  */
 final private[streamjoin] case class AwaitedKeys(lags: Map[Int, Long]) {
 
@@ -102,9 +102,9 @@ final private[streamjoin] case class AwaitedKeys(lags: Map[Int, Long]) {
     AwaitedKeys((lags.toSeq ++ more).groupMapReduce(_._1)(_._2)(math.max))
 
   /**
-   * Spark's stateful operators get the smallest of these. A row at the watermark may still come,
-   * but Spark would drop it as late. So Spark gets less, unless the row counts by its window, which
-   * ends later.
+   * Spark's stateful operators receive the smallest of these. A row at the watermark can still
+   * arrive, but Spark would drop it as late. So Spark receives a lower value, unless the row is
+   * judged by its window, which ends later.
    *
    * @param emitted
    *   watermark keys of the emitted columns

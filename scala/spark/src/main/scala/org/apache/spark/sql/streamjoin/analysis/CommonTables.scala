@@ -5,14 +5,14 @@ import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
  * The tables of `WITH` in a query that is being analyzed. Spark defines them at the top of the
- * query, so a part of it may refer to what is not in that part.
+ * query, so a part of the query may refer to tables defined outside of it.
  */
 final private[streamjoin] class CommonTables(definitions: Seq[CTERelationDef]) {
   def isEmpty: Boolean = definitions.isEmpty
 
   /**
-   * A resolved part of the query with the tables in place of what refers to them; unchanged if they
-   * are defined elsewhere, as for a subquery that is analyzed on its own.
+   * A resolved part of the query in which references are replaced by the tables. It is unchanged if
+   * the tables are defined elsewhere, as for a subquery that is analyzed on its own.
    */
   def inlined(part: LogicalPlan): LogicalPlan = {
     val all = (definitions ++ CommonTables.in(part)).map(_.id).toSet
@@ -30,7 +30,7 @@ private[streamjoin] object CommonTables {
   private def in(query: LogicalPlan): Seq[CTERelationDef] =
     query.collect { case WithCTE(_, definitions) => definitions }.flatten
 
-  /** Drops tables that nothing reads any more: streams among them would never be started. */
+  /** Drops tables that are no longer read: streams among them would never be started. */
   def withoutUnused(query: LogicalPlan): LogicalPlan = query.resolveOperatorsUp {
     case WithCTE(main, definitions) =>
       def read(by: Seq[LogicalPlan]): Seq[CTERelationDef] = {

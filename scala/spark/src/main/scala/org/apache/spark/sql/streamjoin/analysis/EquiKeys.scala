@@ -25,7 +25,7 @@ private[streamjoin] object EquiKeys {
       (CollationKey(left), CollationKey(right))
     else (left, right)
 
-  /** The same as keys that are never null, for an equality under which null equals null. */
+  /** Keys that are never null, for an equality under which null equals null. */
   def nullSafe(left: Expression, right: Expression): Seq[(Expression, Expression)] = {
     // As in ExtractEquiJoinKeys.
     def value(key: Expression) = Coalesce(Seq(key, Literal.default(key.dataType)))
@@ -55,7 +55,8 @@ private[streamjoin] object EquiKeys {
 
   /**
    * The time zone in which keys are computed, such as the day of a timestamp; `none` if they are
-   * the same in all zones. Rows in state keep the keys that they got in the zone of then.
+   * the same in all zones. Rows in state keep the keys that were computed in the zone of their
+   * time.
    */
   def zone(keys: Seq[Expression]): String = {
     val zones = keys.flatMap(_.collect {

@@ -9,21 +9,18 @@ import org.apache.spark.sql.types.TimestampType
 
 import streamjoin.core.Side
 
-/**
- * The event-time column of an input that a clause of SQL or an API call refers to without naming
- * it.
- */
+/** The event-time column of an input, for a SQL clause or an API call that does not name it. */
 private[streamjoin] object EventTimeOfInput {
 
   /**
-   * What a user has called, and in which words.
+   * The user's call, and its wording.
    *
    * @param ofBatch
-   *   the condition if an input is no stream
+   *   the error condition if an input is not a stream
    * @param choosing
-   *   what to write to choose one of several columns, whose name it takes
+   *   returns the text that selects one of several columns, given its name
    * @param where
-   *   position in a text of SQL
+   *   position in a SQL text
    */
   final case class Words(
       call: String,
@@ -48,7 +45,7 @@ private[streamjoin] object EventTimeOfInput {
 
   def of(join: Join, side: Side, words: Words): Attribute = of(input(join, side), side, words)
 
-  /** A batch has one, too, if it comes from `withWatermark`. */
+  /** A batch DataFrame also has one if it uses `withWatermark`. */
   def of(input: LogicalPlan, side: Side, words: Words): Attribute =
     EventTime.of(input.output).distinctBy(_.exprId) match {
       case Seq(one) => one

@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.watermark.WatermarkId
  * The user's name for an input.
  *
  * @param alias
- *   alias in the condition: `o`; none if columns are written without one
+ *   alias in the condition, such as `o`; none if columns are written without an alias
  * @param table
  *   name that the alias stands for, if any: `orders`
  */
@@ -19,9 +19,9 @@ private[streamjoin] object InputName {
   private val PySpark = "_pyspark_"
 
   /**
-   * The input name of each mark in an analyzed query, as written below the join. The optimizer may
-   * replace the query's columns with a source's, which have no qualifiers; so names are read before
-   * it.
+   * The input name of each mark in an analyzed query, as written below the join. Names are read
+   * before the optimizer runs, because it may replace the query's columns with those of a source,
+   * which have no qualifiers.
    */
   def of(analyzed: LogicalPlan): Map[WatermarkId, InputName] = {
     def marks(

@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.plans.Barrier
 import streamjoin.core.{JoinType, Side}
 
 /**
- * Reduces a join whose condition is never true (`AND 1 = 0`) to what it emits: rows of a preserved
- * side, unmatched and at once. Nothing is buffered.
+ * Reduces a join whose condition is never true (`AND 1 = 0`) to its output: the rows of a preserved
+ * side, unmatched and without delay. Nothing is buffered.
  */
 private[streamjoin] object NeverTrue {
 
@@ -27,7 +27,7 @@ private[streamjoin] object NeverTrue {
 
   private val InPlaceOfJoin = TreeNodeTag[Unit]("streamjoin.inPlaceOfJoin")
 
-  /** Whether the plan is what remains of such a join. */
+  /** Whether the plan is the remainder of such a join. */
   def isInPlaceOfJoin(plan: LogicalPlan): Boolean = plan.getTagValue(InPlaceOfJoin).isDefined
 
   private def isNever(condition: Expression): Boolean = condition match {
@@ -36,7 +36,7 @@ private[streamjoin] object NeverTrue {
   }
 
   /**
-   * Whether the input is empty in every batch: Spark has pushed the condition into it and left the
+   * Whether the input is empty in every batch: Spark has pushed the condition into it and kept the
    * filter there (`PruneFilters`).
    */
   private def hasNoRows(plan: LogicalPlan): Boolean = plan match {

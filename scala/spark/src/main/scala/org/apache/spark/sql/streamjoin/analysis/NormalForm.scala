@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String
  *   - a column has the name of its input as a prefix, by default `left.name` or `right.name`;
  *   - conjuncts and disjuncts are sorted, and so are both sides of an equality; `a > b` is written
  *     `b < a`;
- *   - functions are written by name, and literals by value.
+ *   - functions are written as their names, and literals as their values.
  */
 final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
   def this(left: Seq[Attribute], right: Seq[Attribute]) = this("left" -> left, "right" -> right)
@@ -109,8 +109,8 @@ private[streamjoin] object NormalForm {
 
   /**
    * Whether two forms mean the same in sessions with two time zones. A literal that was text
-   * without a zone denotes another instant in another zone, any other literal the same instant.
-   * Once parsed, the two look alike, so either is accepted.
+   * without a zone denotes a different instant in each zone; any other literal always denotes the
+   * same instant. Once parsed, the two look alike, so both are accepted.
    *
    * @param zone
    *   session time zone of `one`

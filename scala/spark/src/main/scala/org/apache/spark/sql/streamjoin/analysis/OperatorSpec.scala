@@ -6,15 +6,15 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
- * What a stateful operator does, as data: computed once, by analysis, for the logical and the
- * physical node.
+ * The definition of a stateful operator, as data: computed once, by analysis, for the logical and
+ * the physical node.
  */
 private[streamjoin] trait OperatorSpec {
 
   /** Position of the operator in the query, from the inputs up: the number of its state. */
   def ordinal: Int
 
-  /** Watermarks of event-time columns as they are received, by watermark key from 0. */
+  /** Watermarks received for event-time columns, by watermark key from 0. */
   def watermarks: IndexedSeq[ColumnWatermark]
 
   /** By watermark key. */
@@ -27,7 +27,7 @@ private[streamjoin] trait OperatorSpec {
 
   final def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(emittedKeys, outputWatermark)
 
-  /** Plans are hashed often, and the ordinal tells the operators of a query apart. */
+  /** Plans are hashed often, and the ordinal distinguishes the operators of a query. */
   override def hashCode: Int = ordinal
 
   /** For Spark's texts of logical plans. */
@@ -54,8 +54,6 @@ private[streamjoin] trait SpecifiedNode extends StatefulNode {
   final override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
     key(column).filter(plan.watermarks.indices.contains).map(key => key -> plan.watermarks(key))
 
-  /**
-   * Not derived from the rows of the batch: however small it is, rows from state are emitted too.
-   */
+  /** Not derived from the rows of the batch: even a small batch also emits rows from state. */
   final override def stats: Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 }

@@ -22,7 +22,10 @@ import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 import org.apache.spark.sql.streamjoin.plans.{PushdownBarrier, RejectedOperator, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 
-/** Our operators of a query as they will run, found by optimizing a copy of it. */
+/**
+ * Our operators of a query in the form in which they will run, found by optimizing a copy of the
+ * query.
+ */
 private[streamjoin] object OptimizedQuery {
 
   /** @throws org.apache.spark.sql.AnalysisException for the lowest operator that is rejected */
@@ -52,7 +55,7 @@ private[streamjoin] object OptimizedQuery {
   }
 }
 
-/** A streaming query as it is optimized and run, made from the query as it was analyzed. */
+/** Prepares an analyzed streaming query for optimization and execution. */
 private[streamjoin] object PreparedQuery {
 
   /** The query in the form in which it is optimized and run. */
@@ -63,8 +66,8 @@ private[streamjoin] object PreparedQuery {
 
   /**
    * Makes each reference to a common table expression an input with its own watermarks. Its streams
-   * are still read once, as in Spark: a copy of one has other columns, and would be a source of its
-   * own.
+   * are still read once, as in Spark: a copy of a stream would have other columns and become a
+   * separate source.
    */
   private def inlineQueries(query: LogicalPlan): LogicalPlan = {
     val shared = query
@@ -95,7 +98,7 @@ private[streamjoin] object PreparedQuery {
     case _ => false
   }
 
-  /** Keeps the left semi and anti joins of a query where they are. */
+  /** Keeps the left semi and anti joins of a query in place. */
   private def keepJoins(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case join @ Join(left, _, LeftSemi | LeftAnti, _, _)
         if StreamJoinType.isStreamJoin(join) && !left.isInstanceOf[PushdownBarrier] =>
@@ -104,8 +107,8 @@ private[streamjoin] object PreparedQuery {
 
   /**
    * For `d.t - INTERVAL 1 MINUTE BETWEEN ...` Spark computes the middle once, in an extra column
-   * below the join. That column would be buffered, and named instead of the one that the user
-   * wrote.
+   * below the join. That column would be buffered, and messages would name it instead of the user's
+   * column.
    */
   private def inlineTimes(query: LogicalPlan): LogicalPlan =
     AnalyzedPlan.rewrite(query) {

@@ -3,14 +3,14 @@ package org.apache.spark.sql.streamjoin.analysis
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
-/** A resolved `left.join(right, ...)`, to which a call of the API adds something. */
+/** A resolved `left.join(right, ...)` that an API call extends. */
 private[streamjoin] object PlainJoin {
 
   /**
    * @param call
-   *   what the user wrote, for errors
+   *   the user's call, for errors
    * @param change
-   *   takes the join and, for a join on names, the projection that Spark puts above it
+   *   receives the join and, for a join on names, the projection that Spark puts above it
    */
   def rewrite(call: String, joined: LogicalPlan)(
       change: (Join, Option[Project]) => LogicalPlan

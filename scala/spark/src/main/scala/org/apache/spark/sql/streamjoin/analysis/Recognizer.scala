@@ -32,7 +32,7 @@ private[streamjoin] object Recognition {
  */
 final private[streamjoin] case class UndefinedWatermark(node: StatefulNode, key: Int) {
 
-  /** @param waiting what awaits the watermark */
+  /** @param waiting the operation that awaits the watermark */
   def rejected(waiting: String): AnalysisException = node.undefinedWatermark(key, waiting)
 }
 

@@ -12,7 +12,9 @@ import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime,
 import org.apache.spark.sql.streamjoin.watermark.{RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.TimestampType
 
-/** Derives what is known about the times in each row of a plan. Pure: plans in, data out. */
+/**
+ * Derives the known constraints between the times in each row of a plan. Pure: plans in, data out.
+ */
 private[streamjoin] object RowConstraintsOf {
   import RowConstraints.{none, tightest}
 

@@ -7,8 +7,8 @@ import org.apache.spark.sql.streamjoin.plans.PendingOperator
 import org.apache.spark.sql.types.MetadataBuilder
 
 /**
- * Keeps the inputs of a self-join apart. Both read the same columns, and only aliases tell them
- * apart. Spark keeps such aliases below a `Join`, but removes them below any other node
+ * Keeps the inputs of a self-join distinct. Both read the same columns, and only aliases
+ * distinguish them. Spark keeps such aliases below a `Join`, but removes them below any other node
  * (`RemoveRedundantAliases`), unless they have metadata of their own.
  */
 private[streamjoin] object SharedColumns {
@@ -41,7 +41,7 @@ private[streamjoin] object SharedColumns {
     case other => other
   }
 
-  /** A view casts each of its columns, even to the type it already has. */
+  /** A view casts each of its columns, even to the column's own type. */
   private def isNamed(expression: Expression, name: String): Boolean = expression match {
     case column: Attribute => column.name == name
     case cast: Cast => isNamed(cast.child, name)

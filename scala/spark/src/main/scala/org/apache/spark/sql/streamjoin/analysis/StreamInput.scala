@@ -17,8 +17,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /**
- * What a query declares about one of its streams: its event time, its bounds, that it may be idle.
- * Pure: analyzed plans in, analyzed plans out.
+ * The declarations of a query about one of its streams: its event time, its bounds, whether it may
+ * be idle. Pure: analyzed plans in, analyzed plans out.
  *
  * @param call
  *   API call or clause that the user wrote, for errors
@@ -39,13 +39,13 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
       )
     }
     val micros = length("lag", lag)
-    if (micros < 0) throw duration("lag", lag, "it is negative, and no row comes before its time")
+    if (micros < 0) throw duration("lag", lag, "it is negative, and no row arrives before its time")
     StreamInput.marked(column, micros, stream)
   }
 
   /**
-   * Drops the rows that are bounds, which move the watermark of `time`. With `per`, it is the
-   * lowest of the partitions' watermarks.
+   * Drops the rows that are bounds after they have moved the watermark of `time`. With `per`, the
+   * watermark is the lowest of the partitions' watermarks.
    */
   def withBounds(
       stream: LogicalPlan,
@@ -88,7 +88,7 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
         throw rejected("STREAMJOIN_INPUT.PER_NEEDS_ONE_STREAM")
     }
 
-  /** Keeps the stream from holding others back once it has had no row for a time. */
+  /** Stops the stream from holding others back once it has had no row for some time. */
   def idleAfter(stream: LogicalPlan, timeout: String): LogicalPlan = {
     checkIsStream(stream)
     checkIsInput(stream)
@@ -103,7 +103,10 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     if (!stream.isStreaming)
       throw rejected("STREAMJOIN_NOT_A_STREAM.STREAM")
 
-  /** A stateful operator decides when to emit its rows; that says nothing about its sources. */
+  /**
+   * A stateful operator decides when to emit its rows, so its output does not show whether its
+   * sources are idle.
+   */
   private def checkIsInput(stream: LogicalPlan): Unit =
     stream
       .find(operator => WatermarkLineage.isStateful(operator) || operator.isInstanceOf[StatefulNode])

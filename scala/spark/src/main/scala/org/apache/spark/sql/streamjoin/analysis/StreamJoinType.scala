@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.plans.{
 
 import streamjoin.core.JoinType
 
-/** The types of stream-stream joins that we run. */
+/** The types of stream-stream joins that streamjoin runs. */
 private[streamjoin] object StreamJoinType {
 
   /** Whether we run this stream-stream join. Other types (existence joins) stay Spark's. */

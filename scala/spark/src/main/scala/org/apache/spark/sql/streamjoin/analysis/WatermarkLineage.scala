@@ -10,8 +10,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId}
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Traces a column of an optimized plan down to the watermark that it carries. Pure: plans in, data
- * out.
+ * Traces a column of an optimized plan to the watermark that it carries. Pure: plans in, data out.
  *
  * @param origins
  *   origins of all marks (`EventTimeWatermark` nodes), by node id and column
@@ -33,7 +32,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
   def of(column: Attribute, plan: LogicalPlan): Option[ColumnWatermark] = plan match {
     case mark: EventTimeWatermark =>
       // A second mark replaces the first (EventTimeWatermark.updateEventTimeColumn). Spark accepts
-      // a mark on a window, but reads no times from it.
+      // a mark on a window but reads no times from it.
       if (mark.eventTime.exprId == column.exprId && column.dataType == TimestampType)
         origins.get((mark.nodeId, column.exprId)).map(Marked)
       else None
@@ -64,7 +63,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
 
     case node: StatefulNode => node.outputWatermark(column)
 
-    // How far back its rows reach depends on its own state.
+    // Only its own state determines how far back its rows reach.
     case join: Join if isStateful(join) => None
 
     // The column that Scala's transformWithState declares as the event time of its rows.
@@ -129,7 +128,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
 
 private[streamjoin] object WatermarkLineage {
 
-  /** The lineage of columns in an optimized plan, which has to be the whole query. */
+  /** The lineage of columns in an optimized plan, which must be the whole query. */
   def within(query: LogicalPlan): WatermarkLineage = {
     val marks = query.collect { case mark: EventTimeWatermark => mark }
     new WatermarkLineage(

@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, PredicateParts, Strea
 import org.apache.spark.sql.streamjoin.plans.WatermarkBarrier
 
 /**
- * Decides which rows move a watermark: those that remain once Spark has pushed filters below it
+ * Decides which rows move a watermark: those that remain after Spark has pushed filters below it
  * (`PushPredicateThroughNonJoin`). Filters on columns other than the event time are pushed,
  * including those inferred from the other input of a join. Filters are inferred from the query and
  * not from the rows of a batch, so they are the same in every batch.
@@ -26,7 +26,7 @@ private[streamjoin] object WatermarkPlacement {
         WatermarkBarrier(mark, mark.constraints.toSeq.filter(says))
       }
 
-  /** Whether the constraint restricts the rows, in every run alike. */
+  /** Whether the constraint restricts the rows in the same way in every run. */
   private def says(constraint: Expression): Boolean = constraint match {
     case IsNotNull(column) => column.nullable
     case other => !other.exists(_.isInstanceOf[PlanExpression[_]]) && !other.containsPattern(CURRENT_LIKE)

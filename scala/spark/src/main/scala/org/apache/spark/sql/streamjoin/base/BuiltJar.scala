@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.base
 
 import java.util.Properties
 
-/** What the jar on the class path was built as. */
+/** The versions that the jar on the class path was built with. */
 object BuiltJar {
   private lazy val versions: Properties = {
     val properties = new Properties

@@ -26,13 +26,13 @@ import org.apache.spark.sql.streamjoin.base.FunctionTable.{Argument, Call}
 import org.apache.spark.sql.types.{BooleanType, IntegerType}
 
 /**
- * The arguments of a call, as [[FunctionTable]] declares them: each has its type, those that are
- * missing have their default, and a required one is there.
+ * The arguments of a call, as [[FunctionTable]] declares them: each has its type, missing ones have
+ * their default, and required ones are present.
  *
  * @param written
  *   the call, for the text of a plan
  * @param places
- *   positions in a query, for errors; that of the call has the empty name
+ *   positions in a query, for errors; the call itself has the empty name
  */
 final private[streamjoin] class CallArguments private (
     val function: Call,
@@ -64,8 +64,8 @@ final private[streamjoin] class CallArguments private (
 private[streamjoin] object CallArguments {
 
   /**
-   * The arguments of a call on a DataFrame that are no columns: a JSON object. A missing one and
-   * null are the same.
+   * The arguments of a call on a DataFrame that are not columns: a JSON object. A missing argument
+   * equals null.
    */
   def ofJson(function: Call, json: String): CallArguments = {
     val parsed =
@@ -107,7 +107,7 @@ private[streamjoin] object CallArguments {
     }
   }
 
-  /** The arguments of a table function, in the order of their names or named: `lag => ...`. */
+  /** The arguments of a table function, by position or by name: `lag => ...`. */
   def ofSql(function: Call, call: UnresolvedTableValuedFunction): CallArguments = {
     val passed = matched(function, call)
     passed.groupBy(_._1.name).values.find(_.size > 1).foreach { twice =>

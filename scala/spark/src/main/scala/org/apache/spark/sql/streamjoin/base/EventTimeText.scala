@@ -9,8 +9,8 @@ import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.types._
 
 /**
- * Event times as text in UTC: `2026-01-01T09:10:00Z`. A row may bring any time, for instance the
- * year 58874 where milliseconds were read as seconds, and a client may have no value for it:
+ * Event times as text in UTC: `2026-01-01T09:10:00Z`. A row may contain any time, for instance the
+ * year 58874 if milliseconds were read as seconds, and a client may be unable to represent it:
  * Python's `datetime` ends with the year 9999.
  */
 private[streamjoin] object EventTimeText {
@@ -22,7 +22,7 @@ private[streamjoin] object EventTimeText {
 
   def of(time: Column): Column = column(utc(expression(time)))
 
-  /** The type of a value whose times and dates have become text, also those within it. */
+  /** The type of a value whose times and dates are converted to text, including nested ones. */
   def typeWithin(dataType: DataType): DataType = Within.typeOf(dataType)
 
   /**

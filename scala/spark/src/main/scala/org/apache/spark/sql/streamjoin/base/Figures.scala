@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
  * The figures that users see, as `streamjoin/figures.json` defines them: their names in the
- * progress, in the figures of a batch and among Spark's metrics. Docs and Python read the same
- * file. The code that measures a figure names it, and no other code does.
+ * progress, in the figures of a batch and in Spark's metrics. Docs and Python read the same file.
+ * Only the code that measures a figure names it.
  */
 private[streamjoin] object Figures {
 
@@ -19,7 +19,7 @@ private[streamjoin] object Figures {
   final case class Figure(name: String, definition: JsonNode) {
     def meaning: String = definition.path("meaning").asText
 
-    /** Whether it counts what a batch did; otherwise it is what there is after the batch. */
+    /** Whether it counts the work of a batch; otherwise it is the state after the batch. */
     def addsUp: Boolean = definition.path("span").asText == "batch"
 
     /** `side` or `input` if each has one, `column` if each event-time column does. */
@@ -40,7 +40,7 @@ private[streamjoin] object Figures {
   /** A figure as a field of an operator or an input in the figures of a batch. */
   final case class Field(name: String, figure: Figure) {
 
-    /** Its name among Spark's metrics, which add up what a batch did. */
+    /** Its name in Spark's metrics, which add up the work of batches. */
     def metric: String = if (figure.addsUp) s"${name}Total" else name
   }
 
@@ -57,7 +57,7 @@ private[streamjoin] object Figures {
   /** The figures of a section of the file, in its order. */
   def of(section: String): Seq[Figure] = sections(section)
 
-  /** Names and descriptions of what the tasks of a kind of operator measure. */
+  /** Names and descriptions of the figures that the tasks of a kind of operator measure. */
   def ofTasks(kind: String): Seq[(String, String)] =
     of("operator").filter(figure => figure.isMeasuredInTasks && figure.isOf(kind)).flatMap(_.metrics)
 

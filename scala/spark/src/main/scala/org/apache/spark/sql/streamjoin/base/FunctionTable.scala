@@ -6,9 +6,9 @@ import scala.util.Using
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 /**
- * What users can call, in Python, Scala, SQL and Spark Connect: `streamjoin/functions.json`, which
- * the Python package and the jar both carry. Calls, their errors and the reference are made from
- * it, or compared with it by a test.
+ * The functions that users can call in Python, Scala, SQL and Spark Connect:
+ * `streamjoin/functions.json`, which is part of the Python package and of the jar. Calls, their
+ * errors and the reference are derived from it, or a test compares them with it.
  */
 private[streamjoin] object FunctionTable {
 
@@ -25,7 +25,7 @@ private[streamjoin] object FunctionTable {
    * @param id
    *   its name in Python, without the package
    * @param calls
-   *   what is sent to the extension for it
+   *   the calls that are sent to the extension for it
    */
   final case class Function(
       id: String,
@@ -34,7 +34,7 @@ private[streamjoin] object FunctionTable {
       calls: Seq[Call]
   ) {
 
-    /** Its name in a language, for errors; that of Python in a language that does not have it. */
+    /** Its name in a language, for errors; the Python name in a language without the function. */
     def name(language: Language): String = names.getOrElse(language.key, names("python"))
 
     def has(language: Language): Boolean = names.contains(language.key)
@@ -70,9 +70,9 @@ private[streamjoin] object FunctionTable {
    * @param kind
    *   the name of its type
    * @param takes
-   *   what it takes, in the words of an error
+   *   what it accepts, in the words of an error
    * @param default
-   *   its value if it is missing; null stands for none. Without a default it is required.
+   *   its value if it is missing; null stands for None. Without a default it is required.
    */
   final case class Argument(name: String, kind: String, takes: String, default: Option[Any])
 
@@ -97,7 +97,7 @@ private[streamjoin] object FunctionTable {
   def calls(forms: String*): Map[String, Call] =
     functions.flatMap(_.calls).filter(call => forms.contains(call.form)).map(call => call.name -> call).toMap
 
-  /** A value in JSON, as the kind of its argument has it; none if it does not fit. */
+  /** A JSON value converted to the kind of its argument; none if it does not fit. */
   def value(kind: String, json: JsonNode): Option[Any] = kind match {
     case _ if json.isNull => Some(null)
     case "boolean" => Option.when(json.isBoolean)(json.asBoolean)
@@ -156,7 +156,7 @@ private[streamjoin] object FunctionTable {
     )
   }
 
-  /** What an argument of a kind takes, unless it says so itself. */
+  /** What an argument of a kind accepts, unless the argument has its own text. */
   private val Takes = Map(
     "text" -> "a text",
     "texts" -> "a list of texts",

@@ -14,13 +14,13 @@ import org.apache.spark.util.SerializableConfiguration
 
 /**
  * Hadoop's settings for tasks, broadcast again only when they change: a session may get a new
- * token, which Spark's own sources also pick up from batch to batch.
+ * token, which Spark's own sources also pick up from one batch to the next.
  */
 private[streamjoin] object HadoopConf {
 
   /**
    * @param batch
-   *   query and batch that last compared the settings; a batch compares them once
+   *   query and batch that last compared the settings; each batch compares them once
    */
   private case class Sent(
       batch: Option[(String, String)],
@@ -53,7 +53,7 @@ private[streamjoin] object HadoopConf {
   private def settingsOf(conf: Configuration): Map[String, String] =
     conf.iterator().asScala.map(setting => setting.getKey -> setting.getValue).toMap
 
-  /** The query of this thread and its batch, if there are any. */
+  /** The query of this thread and its batch, if it runs one. */
   private def batch(session: SparkSession): Option[(String, String)] = {
     def property(name: String) = Option(session.sparkContext.getLocalProperty(name))
     property(StreamExecution.QUERY_ID_KEY).zip(property(MicroBatchExecution.BATCH_ID_KEY))

@@ -13,21 +13,23 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
-/** A folder of streamjoin in the checkpoint: numbered JSON files, each with its format version. */
+/**
+ * A folder of streamjoin in the checkpoint with numbered JSON files, each with its format version.
+ */
 abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     session: SparkSession,
     checkpoint: Path,
     directory: String
 ) extends HDFSMetadataLog[T](session.asInstanceOf[ClassicSession], new Path(checkpoint, directory).toString) {
 
-  /** The format version, and the only one that is read. */
+  /** The format version that is written, and the only one that is read. */
   protected def version: Int
 
   protected def toJson(entry: T, root: ObjectNode): Unit
 
   protected def fromJson(root: JsonNode): T
 
-  /** The file being read. */
+  /** The file that is being read. */
   private var file: Path = metadataPath
 
   override def get(number: Long): Option[T] = {
@@ -51,7 +53,7 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     fromJson(root)
   }
 
-  /** Writes an entry, in place of one with that number if there is one. */
+  /** Writes an entry, replacing any entry with the same number. */
   protected def replace(number: Long, entry: T): Unit = {
     val out = fileManager.createAtomic(batchIdToPath(number), overwriteIfPossible = true)
     try {
@@ -70,7 +72,7 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
 private[streamjoin] object JsonLog {
   private val mapper = new ObjectMapper()
 
-  /** The error for a file that cannot be read, or is missing. */
+  /** The error for a file that is missing or cannot be read. */
   def unreadable(file: Path, reason: String): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_CHECKPOINT_UNREADABLE",

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 
 /**
- * Values as JSON can hold them. Spark writes no geometries as JSON (`JacksonGenerator`), so they
- * become well-known binary, which JSON has as base64.
+ * Values in a form that JSON supports. Spark cannot write geometries as JSON (`JacksonGenerator`),
+ * so they become well-known binary, which JSON encodes as base64.
  */
 private[streamjoin] object JsonValues extends NestedValues(withKeys = false) {
 
@@ -15,7 +15,7 @@ private[streamjoin] object JsonValues extends NestedValues(withKeys = false) {
     case _: GeometryType | _: GeographyType => BinaryType
   }
 
-  /** By name: its constructors differ between Spark's lines. */
+  /** Found by name, because its constructors differ between Spark lines. */
   override protected def replaced(value: Expression, dataType: DataType): Expression =
     FunctionRegistry.builtin.lookupFunction(FunctionIdentifier("st_asbinary"), Seq(value))
 

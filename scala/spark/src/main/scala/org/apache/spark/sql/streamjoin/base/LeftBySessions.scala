@@ -1,8 +1,8 @@
 package org.apache.spark.sql.streamjoin.base
 
 /**
- * What queries have left in this driver, the newest first. A session that leaves much displaces
- * first what it has left itself.
+ * Values that queries have left in this driver, the newest first. A session that leaves many values
+ * first displaces its own.
  *
  * @param ofSession
  *   how many values of a session are kept
@@ -13,7 +13,7 @@ final private[streamjoin] class LeftBySessions[A](ofSession: Int, ofAll: Int) {
   private var all = Vector.empty[(String, A)]
 
   /**
-   * Adds a value made from the one that it replaces, if the session has left one.
+   * Adds a value, computed from the session's value that it replaces, if there is one.
    *
    * @param owner
    *   id of the session: [[QueryOwner.id]]
@@ -25,7 +25,10 @@ final private[streamjoin] class LeftBySessions[A](ofSession: Int, ofAll: Int) {
     all = (if (surplus.isEmpty) added else added.filterNot(surplus.contains)).take(ofAll)
   }
 
-  /** The newest of a session that asks; one of another session, if it sees them and has none. */
+  /**
+   * The newest value of the asking session; otherwise one of another session, if the session may
+   * see it.
+   */
   def first(asker: QueryOwner)(is: A => Boolean): Option[A] = {
     val (own, others) = synchronized(all).partition(_._1 == asker.id)
     (if (asker.seesAll) own.iterator ++ others else own.iterator).map(_._2).find(is)

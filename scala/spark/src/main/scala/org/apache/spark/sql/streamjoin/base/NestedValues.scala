@@ -4,14 +4,14 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 
 /**
- * Replaces values of some types, also those within rows, arrays and maps.
+ * Replaces values of some types, including those nested in rows, arrays and maps.
  *
  * @param withKeys
- *   whether keys of maps are replaced too
+ *   whether keys of maps are also replaced
  */
 abstract private[base] class NestedValues(withKeys: Boolean) {
 
-  /** The types that are replaced, and what by. */
+  /** The types that are replaced, with their replacements. */
   protected def replacedType: PartialFunction[DataType, DataType]
 
   /** @param dataType of the value, one that is replaced */

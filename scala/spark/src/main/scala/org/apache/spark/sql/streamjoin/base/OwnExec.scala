@@ -6,12 +6,13 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
 
 /**
- * A physical operator of ours. It stays on the driver: its own tasks get only what they use.
+ * A physical operator of streamjoin. It stays on the driver: its own tasks receive only what they
+ * use.
  *
- * Some of Spark's operators do take their plan along, and walk it inside a task: a sort-merge join
- * calls `cleanupResources` on its children, a window asks for `output`. What such a task gets in
- * place of our operator, and of all that is below it, is a [[PlanInTask]]. So nothing that Spark
- * calls on a plan in a task can fail on ours, and what is below is not sent at all.
+ * Some of Spark's operators send their plan to their tasks and traverse it there: a sort-merge join
+ * calls `cleanupResources` on its children, a window reads `output`. Such a task receives a
+ * [[PlanInTask]] in place of our operator and everything below it. So no method that Spark calls on
+ * a plan in a task can fail on our operators, and the plan below is not sent at all.
  */
 private[streamjoin] trait OwnExec extends SparkPlan {
 
@@ -19,7 +20,9 @@ private[streamjoin] trait OwnExec extends SparkPlan {
   protected def writeReplace(): AnyRef = PlanInTask(nodeName, output)
 }
 
-/** An operator of ours as tasks of Spark's operators above it see it. It holds no resources. */
+/**
+ * The stand-in for our operator in the tasks of Spark's operators above it. It holds no resources.
+ */
 final private[streamjoin] case class PlanInTask(override val nodeName: String, output: Seq[Attribute])
     extends LeafExecNode {
   override protected def doExecute(): RDD[InternalRow] =

@@ -7,8 +7,8 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
 /**
- * A session that asks for queries. It finds those that it has started, and those of other sessions
- * only where the server shares them.
+ * A session that looks for queries. It finds the queries that it has started, and those of other
+ * sessions only if the server shares them.
  *
  * @param id
  *   of the session
@@ -22,9 +22,9 @@ private[streamjoin] object QueryOwner {
   def of(session: SparkSession): QueryOwner = QueryOwner(id(session), SharedServer.sharesQueries(session))
 
   /**
-   * The session that owns what a session starts: itself, or, of the clone in which a query runs its
-   * batches and calls `foreachBatch`, the session that started that query. A session that was made
-   * from another one is another one.
+   * The session that owns the queries started in a session. Usually this is the session itself. For
+   * the clone in which a query runs its batches and calls `foreachBatch`, it is the session that
+   * started that query. A session that was created from another one is independent of it.
    */
   def id(session: SparkSession): String = {
     val classic = session.asInstanceOf[ClassicSession]

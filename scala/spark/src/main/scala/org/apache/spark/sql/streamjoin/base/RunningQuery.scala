@@ -18,7 +18,7 @@ private[streamjoin] object RunningQuery {
     }
   }
 
-  /** A run processes the available data and ends. */
+  /** Whether a run processes the available data and ends. */
   def endsByItself(query: MicroBatchExecution): Boolean = query.trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
     case _ => false

@@ -5,7 +5,7 @@ import scala.reflect.ClassTag
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streaming.StreamingQueryListener
 
-/** Our listeners of a session's queries. */
+/** Adds our listeners to a session's queries. */
 private[streamjoin] object SessionListeners {
 
   /** Adds a listener, unless the session has one of its class. */

@@ -14,12 +14,12 @@ import org.apache.spark.sql.streamjoin.base.FunctionTable.Language
 /**
  * The errors of streamjoin; `streamjoin/error-conditions.json` has every message and SQLSTATE.
  *
- * A message names a function by its id, `<sj.arrange>`, and a value by its name in Python. What is
- * thrown has the name of the language in which the call was written.
+ * A message names a function by its id, `<sj.arrange>`, and a value by its name in Python. The
+ * thrown error contains the name in the language of the call.
  */
 private[streamjoin] object StreamJoinErrors {
 
-  /** In its parameters, `where` is a position in a text of SQL, which ends the message. */
+  /** The parameter `where` is a position in a SQL text; it ends the message. */
   final case class Condition(name: String, template: String, sqlState: String) {
     def message(parameters: Map[String, String]): String = {
       val filled = Parameter.replaceAllIn(
@@ -48,7 +48,7 @@ private[streamjoin] object StreamJoinErrors {
     finally in.close()
   }
 
-  /** A condition, or one for each of its causes if it has several, as Spark reads its own file. */
+  /** A condition, or one per cause if it has several, read in the same way as Spark's own file. */
   private def conditionsIn(name: String, node: JsonNode): Seq[(String, Condition)] = {
     def text(of: JsonNode) = of.get("message").elements().asScala.map(_.asText).mkString("\n")
     val sqlState = node.get("sqlState").asText
@@ -79,7 +79,7 @@ private[streamjoin] object StreamJoinErrors {
     new StreamJoinRuntimeException(condition, values)
   }
 
-  /** With the names of functions in the language of the caller. */
+  /** Inserts the names of functions in the language of the caller. */
   private def named(name: String, parameters: Seq[(String, Any)]): (Condition, Map[String, String]) = {
     val values = parameters.map { case (key, value) => key -> value.toString }.toMap
     val language =
@@ -105,9 +105,9 @@ private[streamjoin] object StreamJoinErrors {
 }
 
 /**
- * Thrown when a task of a join cannot continue; what was committed before stays as it is. It is a
+ * Thrown when a task of a join cannot continue. Earlier commits are not affected. It is a
  * [[SparkRuntimeException]], so that callers, including PySpark, can catch it as one. That class
- * accepts Spark's conditions only, so its getters are overridden.
+ * accepts only Spark's conditions, so its getters are overridden.
  */
 final class StreamJoinRuntimeException private[streamjoin] (
     condition: StreamJoinErrors.Condition,

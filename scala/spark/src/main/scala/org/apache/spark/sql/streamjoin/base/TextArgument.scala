@@ -8,11 +8,11 @@ import org.apache.spark.sql.types.{BinaryType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * A text as an argument of a table function. Users write it as text. Our own calls write any text
- * that would need to be quoted as its bytes in UTF-8, `X'6974277320'`: they mean the same whatever
- * `spark.sql.parser.escapedStringLiterals` and `spark.sql.variable.substitute` say and whichever
- * extension's parser comes first. Parameters do not: Spark writes their values into the text with
- * escapes (`ParameterHandler`), and the parsers of other extensions drop them.
+ * A string argument of a table function. Users write it as a string. Our own calls write a string
+ * that needs quoting as its bytes in UTF-8, `X'6974277320'`. These have the same meaning under all
+ * values of `spark.sql.parser.escapedStringLiterals` and `spark.sql.variable.substitute`, and with
+ * every extension's parser. Parameters do not: Spark writes their values into the text with escapes
+ * (`ParameterHandler`), and the parsers of other extensions drop them.
  */
 object TextArgument {
 
@@ -26,6 +26,6 @@ object TextArgument {
     case _ => None
   }
 
-  /** What no parser and no substitution takes for anything but itself. */
+  /** Characters that every parser and every substitution leaves unchanged. */
   private val Plain = "[A-Za-z0-9_ .,:/=<>()+*-]*"
 }

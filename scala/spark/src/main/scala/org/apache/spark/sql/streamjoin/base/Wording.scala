@@ -3,13 +3,13 @@ package org.apache.spark.sql.streamjoin.base
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 
-/** Errors say what to write in the language in which the user wrote. */
+/** Errors suggest code in the language that the user wrote. */
 private[streamjoin] object Wording {
 
-  /** Whether an operator is from a text of SQL. */
+  /** Whether an operator comes from a SQL text. */
   def isSql(operator: LogicalPlan): Boolean = operator.origin.sqlText.isDefined
 
-  /** How an input gets a watermark, as an example to copy. */
+  /** An example to copy that gives an input a watermark. */
   def mark(input: String, column: String, inSql: Boolean): String =
     if (inSql) s"FROM $input WATERMARK ${quoteIfNeeded(column)} DELAY OF INTERVAL 10 SECONDS"
     else s"""$input.withWatermark("$column", "10 seconds")"""

@@ -43,7 +43,7 @@ import streamjoin.core.Watermark
 
 /**
  * The batch that is being planned, as our operators see it. Only this file knows how state and
- * watermarks reach an operator. Spark fills in both for its own operators only
+ * watermarks reach an operator. Spark provides both only to its own operators
  * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch, the thread's local properties
  * name the query, and the query leads to the batch.
  *
@@ -63,7 +63,7 @@ import streamjoin.core.Watermark
  * @param partitions
  *   number of partitions by operator ordinal, for the operators known in this run
  * @param observed
- *   by operator ordinal: what its tasks have counted about their rows in this run
+ *   by operator ordinal: counts of its tasks about their rows in this run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -83,16 +83,18 @@ final private[streamjoin] class BatchBinding(
 
   lazy val lateValues: WatermarkValues = late.forLateness(sparkLate)
 
-  /** The watermarks by which the batch before evicted. What they released has been emitted. */
+  /**
+   * The watermarks by which the previous batch evicted. Rows that they released have been emitted.
+   */
   lazy val emittedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
-   * The number of partitions of an operator, each with its own state store. It stays that of the
-   * first batch, because rows stay in the store of their partition.
+   * The number of partitions of an operator, each with its own state store. The first batch fixes
+   * it, because rows stay in the store of their partition.
    *
    * @param first
-   *   the number for a first batch, given the one that is set
+   *   the number for a first batch, given the configured one
    */
   def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
     ordinal,
@@ -115,9 +117,9 @@ final private[streamjoin] class BatchBinding(
 
   /**
    * The watermarks of the batch for which Spark asks for an operator's output watermark
-   * (`PropagateWatermarkSimulator`). Spark asks once per batch: when the batch before has ended, to
-   * learn whether this one has to run. For the first batch of a run it asks during planning; if it
-   * already had a watermark then, it first asks for that of the batch before.
+   * (`PropagateWatermarkSimulator`). Spark asks once per batch: when the previous batch has ended,
+   * to learn whether this one has to run. For the first batch of a run it asks during planning; if
+   * it already had a watermark at that time, it first asks for the watermark of the previous batch.
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
@@ -132,16 +134,16 @@ final private[streamjoin] class BatchBinding(
   lazy val inputs: Map[WatermarkId, InputName] = InputName.of(execution.analyzed)
 
   /**
-   * The first step of an operator in a run: checks that the state in the checkpoint is its own or,
-   * if there is none yet, records the operator. The strategy takes this step when it plans an
-   * operator, because none of our other code runs before the first batch.
+   * The first step of an operator in a run: checks that the state in the checkpoint belongs to it
+   * or, if there is none yet, records the operator. The strategy takes this step when it plans an
+   * operator, because no other code of streamjoin runs before the first batch.
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     if (execution.isFirstBatch) {
       operatorLog.verifyOrRecord(node, partitions)
       if (batch > 0 && partitions != StreamJoinConf.partitions())
         logInfo(
-          s"Operator ${node.ordinal + 1} (${node.kind}) goes on with the $partitions partitions of its checkpoint, " +
+          s"Operator ${node.ordinal + 1} (${node.kind}) continues with the $partitions partitions of its checkpoint, " +
             s"not with the ${StreamJoinConf.partitions()} of ${StreamJoinConf.Partitions.key} or " +
             SQLConf.SHUFFLE_PARTITIONS.key
         )
@@ -150,9 +152,9 @@ final private[streamjoin] class BatchBinding(
   /**
    * The last step of a batch, after it has run: computes the watermarks of the next batch and
    * starts to write them while Spark writes its own logs. A restart then sees the same watermarks
-   * as an uninterrupted run. Spark tells an operator that a batch is over by asking for its
-   * progress, before it looks for the next batch. This step is taken then, once for all operators
-   * of the query.
+   * as an uninterrupted run. When a batch is over, Spark asks its operators for their progress
+   * before it looks for the next batch. This step is taken then, once for all operators of the
+   * query.
    */
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
@@ -186,7 +188,7 @@ final private[streamjoin] class BatchBinding(
     operators(execution).foreach(exec => log.record(exec.outline))
   }
 
-  /** Adds what the rows in state say about the order of the operators above them. */
+  /** Adds the bounds that rows in state imply for the order of the operators above them. */
   private def withOrders(watermarks: QueryWatermarks): QueryWatermarks = {
     lazy val next = watermarks.values(sparkEviction)
     lazy val judging = eviction.forLateness(sparkEviction)
@@ -201,10 +203,12 @@ final private[streamjoin] class BatchBinding(
 
   @volatile private var ended: Option[Ended] = None
 
-  /** The watermarks as they are after the batch, which has to have ended. */
+  /** The watermarks after the batch, which must have ended. */
   def valuesAfter: WatermarkValues = end.watermarks.values(sparkEviction)
 
-  /** The user-facing name of the input that an event-time column comes from, or the column's. */
+  /**
+   * The user-facing name of the input that an event-time column comes from, or the column's name.
+   */
   def inputOf(origin: WatermarkId): String = inputs
     .get(origin)
     .map(_.table)
@@ -215,18 +219,18 @@ final private[streamjoin] class BatchBinding(
   private def end: Ended =
     ended.getOrElse(throw new IllegalStateException(s"batch $batch has not ended: endBatch() comes first"))
 
-  /** The watermarks of the next batch, durable in the checkpoint. This one has to have ended. */
+  /** The watermarks of the next batch, durable in the checkpoint. This batch must have ended. */
   def next: QueryWatermarks = {
     ThreadUtils.awaitResult(end.written, Duration.Inf)
     end.watermarks
   }
 
   /**
-   * An input has become idle since the batch ended, and other inputs carry its watermark on. One
+   * An input has become idle since the batch ended, and other inputs advance its watermark. One
    * more batch records this in the checkpoint, for the batch after it.
    */
   def hasNewlyIdle: Boolean = next.keys.idleAfterMs.exists(_.isDefined) && {
-    // The time that the next batch would have.
+    // The time of a batch that started now.
     val time = query.getLatestExecutionContext().offsetSeqMetadata.batchTimestampMs
     next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
   }
@@ -235,10 +239,10 @@ final private[streamjoin] class BatchBinding(
   private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
     operators(execution).map(exec => exec.ordinal -> exec.watermarks)
 
-  /** The newest event times that the watermarks of late rows come from. */
+  /** The newest event times from which the watermarks for late rows are computed. */
   lazy val newestJudging: Map[WatermarkId, Long] = late.newest(execution.executedPlan)
 
-  /** The newest event times seen up to and including this batch, which has to have ended. */
+  /** The newest event times seen up to and including this batch, which must have ended. */
   lazy val newest: Map[WatermarkId, Long] = end.watermarks.newest(execution.executedPlan)
 
   /** The binding of the next batch in the same run. */
@@ -261,28 +265,28 @@ final private[streamjoin] class BatchBinding(
     )
   }
 
-  /** What an operator's tasks have counted about their rows in this run. */
+  /** The counts of an operator's tasks about their rows in this run. */
   def observedRows(ordinal: Int): ObservedRows = observed.getOrElseUpdate(ordinal, new ObservedRows)
 }
 
 private[streamjoin] object BatchBinding {
 
-  /** The results of a batch that has ended. */
+  /** The results of a finished batch. */
   final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
 
   /** Spark numbers its own stateful operators from 0. */
   val FirstOperatorId = 1000L
 
   /**
-   * All operators of a batch share one binding, so that its next watermarks are written once. It
-   * lives as long as a plan that references it. A single thread plans a batch.
+   * All operators of a batch share one binding, so that the next watermarks are written once. It
+   * lives as long as a plan references it. A single thread plans a batch.
    */
   private val bindings =
     Collections.synchronizedMap(new WeakHashMap[IncrementalExecution, WeakReference[BatchBinding]])
 
   /**
    * The first step of a batch, taken when the first of its operators is planned: binds the batch to
-   * the watermarks in the checkpoint, purges what no batch needs any more, and writes the
+   * the watermarks in the checkpoint, purges entries that no batch needs any longer, and writes the
    * watermarks of the very first batch. The other operators get the same binding. None if a plan is
    * only explained.
    */
@@ -295,14 +299,15 @@ private[streamjoin] object BatchBinding {
   }
 
   /**
-   * Our operators in the last batches of a query that have ended, the newest first, whoever asks.
+   * Our operators in the last finished batches of a query, the newest first, callable from any
+   * thread.
    */
   def lastEnded(query: MicroBatchExecution): Seq[(BatchBinding, Seq[BoundOperator])] = {
     val contexts = query.getLatestExecutionContext() match {
       case now: MicroBatchExecutionContext => now +: now.previousContext.toSeq
       case _ => Nil
     }
-    // A plan that is not made yet must not be asked for: it would be made for another thread.
+    // Do not ask for a plan that does not exist yet: it would be created in the wrong thread.
     contexts
       .flatMap(context => Option(context.executionPlan))
       .flatMap(execution => known(execution).filter(_.hasEnded).map(_ -> operators(execution)))
@@ -315,7 +320,8 @@ private[streamjoin] object BatchBinding {
   def currentTime(session: SparkSession): Option[Long] =
     PlannedBatch.current(session).map(_.execution.offsetSeqMetadata.batchTimestampMs)
 
-  // Do not ask the current execution for its executed plan: that is being built and would recurse.
+  // Do not ask the current execution for its executed plan, which is being built: that would
+  // recurse.
   private def bind(session: SparkSession, batch: PlannedBatch): BatchBinding =
     previous(batch.context)
       .filter(_.batch == batch.execution.currentBatchId - 1)
@@ -337,7 +343,7 @@ private[streamjoin] object BatchBinding {
       case node: BoundOperator => node
     }
 
-  /** Removes what no batch needs any more. */
+  /** Removes entries that no batch needs any longer. */
   private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
     log.purge(batch - SQLConf.get.minBatchesToRetain)
     if (StreamJoinConf.keepsLateRows) LateRows.purge(lateRows, hadoopConf)
@@ -351,8 +357,8 @@ private[streamjoin] object BatchBinding {
     val log = new KeyedWatermarkLog(session, checkpoint)
     val operatorLog = new OperatorLog(session, checkpoint)
     val batch = execution.currentBatchId
-    // A batch that runs again recomputes what follows from it. A first batch that was never
-    // committed does not count.
+    // A batch that runs again recomputes all later entries. A first batch that was never committed
+    // does not count.
     log.purgeAfter(if (batch == 0) -1 else batch)
     if (batch == 0) operatorLog.purgeAfter(-1)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
@@ -391,8 +397,8 @@ private[streamjoin] object BatchBinding {
   }
 
   /**
-   * Spark's committed watermark is a lower bound for every key under its `min` policy: each of the
-   * watermarks that it combines is one of ours.
+   * Spark's committed watermark is a lower bound for every key under its `min` policy: it combines
+   * only our watermarks.
    */
   private def resumesFromSpark: Boolean =
     SQLConf.get.getConf(

@@ -5,7 +5,7 @@ import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
 
-/** A stateful operator as its batch and those who report on the batch see it. */
+/** A stateful operator, as seen by its batch and by the reports on the batch. */
 private[streamjoin] trait BoundOperator extends OwnExec {
 
   /** Position among our operators in the query, from the inputs up. It identifies the state. */
@@ -26,22 +26,22 @@ private[streamjoin] trait BoundOperator extends OwnExec {
   final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
     input.timeColumns.headOption.flatMap(watermarks(_).newest(marked.get))
 
-  /** Whose watermark decides the one that Spark's stateful operators above receive. */
+  /** The column whose watermark decides the one that Spark's stateful operators above receive. */
   def holdsAbove(values: WatermarkValues): Option[WatermarkId]
 
-  /** What it is and keeps, for the checkpoint. */
+  /** Its outline, for the checkpoint. */
   def outline: OperatorOutline
 
-  /** What its tasks say once the batch is over. */
+  /** The reports of its tasks once the batch is over. */
   def reports: TaskReports
 
   /** The lowest time in state for a watermark key after the batch, if any row is kept. */
   final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
 
   /**
-   * For an operator that emits in time order, after a batch: the earliest time, in microseconds,
-   * that a future row can have. Defined only if the state of the operators below gives a tighter
-   * bound than the watermarks.
+   * For an operator that emits in time order, after a batch: the earliest possible time of a future
+   * row, in microseconds. Defined only if the state of the operators below gives a tighter bound
+   * than the watermarks.
    *
    * @param next
    *   watermarks of the next batch
@@ -52,15 +52,15 @@ private[streamjoin] trait BoundOperator extends OwnExec {
 
   /**
    * For an operator that emits in time order, after a batch: the lowest time in its state, in
-   * microseconds, as long as it has emitted nothing.
+   * microseconds, until it has emitted a row.
    */
   def waitingFrom: Option[Long] = None
 
   /**
-   * Looks at the rows of a batch that is over, once.
+   * Evaluates the observed rows of a finished batch, once.
    *
    * @return
-   *   what the log warns of
+   *   warnings for the log
    */
   private[streamjoin] def warning(observed: ObservedRows): Option[String] = None
 }

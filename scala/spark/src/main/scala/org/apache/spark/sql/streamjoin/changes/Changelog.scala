@@ -10,12 +10,12 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**
- * A stream of changes as a user describes it, and what [[frame]] makes of it: one row for each
- * change of a key, with the columns of the table, then those that say when, in which order and how.
+ * A stream of changes, as described by the user. [[frame]] converts it to one row per change of a
+ * key, with the columns of the table, followed by the columns for time, order and operation.
  *
- * A flat log is like that already. Debezium's envelope is known by its columns `before` and
- * `after`, structs that have the columns of the key. A name means a column of the envelope if it
- * has one of that name; `after.name` is the table's own.
+ * A flat log already has this form. Debezium's envelope is recognized by its columns `before` and
+ * `after`, structs that contain the columns of the key. A name refers to a column of the envelope
+ * if there is one with that name; `after.name` always refers to the table's column.
  *
  * @param key
  *   columns that identify a row of the table
@@ -28,7 +28,7 @@ import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
  * @param unavailable
  *   stands for a value that was not sent, if there is one
  * @param call
- *   what the user called, for errors
+ *   the user's call, for errors
  */
 final private[streamjoin] case class Changelog(
     input: DataFrame,
@@ -72,7 +72,7 @@ final private[streamjoin] case class Changelog(
 
   def isEnvelope: Boolean = envelope.isDefined
 
-  /** Columns of the key that are named as fields of a row, such as `after.id`; their own names. */
+  /** The names of key columns without a row prefix, such as `id` for `after.id`. */
   def keyOfFields: Seq[(String, String)] = {
     def isTable(row: String, field: String) = Seq(Before, After).exists(resolver(_, row)) &&
       Seq(Before, After).forall(structOf(_).exists(fieldOf(_, quoteIfNeeded(field)).isDefined))
@@ -86,7 +86,7 @@ final private[streamjoin] case class Changelog(
   /** The columns of the table. */
   private def table: StructType = envelope.fold(schema)(_._2)
 
-  /** Where a column is that the user names. */
+  /** The location of a column that the user names. */
   private def located(name: String): Option[Place] = {
     def ofTable(part: String) = envelope.flatMap { case (_, after) => fieldOf(after, part) }.map(InTable)
     def nested = parsed(name).flatMap {
@@ -109,7 +109,7 @@ final private[streamjoin] case class Changelog(
     try input.select(path).columns.nonEmpty
     catch { case _: AnalysisException => false }
 
-  /** The name in [[frame]] of a column beside those of the table. */
+  /** The name in [[frame]] of a column in addition to those of the table. */
   private def nameBeside(place: Beside): String = {
     val ofTable = (isEnvelope || place.isNested) && fieldOf(table, quoteIfNeeded(place.name)).isDefined
     val ofOther = place.isNested && (time ++ order ++ op).toSeq.flatMap(located).exists {
@@ -127,18 +127,18 @@ final private[streamjoin] case class Changelog(
     case beside: Beside => nameBeside(beside)
   }
 
-  /** The names in [[frame]] of the columns that the user names, of those that are there. */
+  /** The names in [[frame]] of the existing columns that the user names. */
   lazy val timeName: Option[String] = nameOf(time)
   lazy val orderName: Option[String] = nameOf(order)
   lazy val opName: Option[String] = nameOf(op)
 
-  /** Whether the time is a column of the table, which the row of a delete may not have. */
+  /** Whether the time is a column of the table, which the row of a delete may lack. */
   def isTimeOfTable: Boolean = isEnvelope && time.flatMap(located).exists(_.isInstanceOf[InTable])
 
   /** The columns of the table that are never null in its rows. */
   def required: Set[String] = table.filter(!_.nullable).map(_.name).toSet
 
-  /** The changes; the same DataFrame if there is nothing to do. */
+  /** The changes; the unchanged DataFrame if no conversion is needed. */
   lazy val frame: DataFrame = envelope match {
     case Some((before, after)) => ofEnvelope(before, after)
     case None =>
@@ -151,7 +151,10 @@ final private[streamjoin] case class Changelog(
       )
   }
 
-  /** A flat log: where neither the operation nor the key is there, nothing else shows a message. */
+  /**
+   * A flat log: if both the operation and the key are null, no other column can show that there was
+   * a message.
+   */
   private def checked(flat: DataFrame): DataFrame = op.flatMap(top).fold(flat) { operation =>
     val keys = key.map(name => top(name).fold(col(name))(field => quoted(field.name)))
     val place = beside(operation)
@@ -206,7 +209,7 @@ final private[streamjoin] case class Changelog(
     read.select(columns ++ beside :+ operationAs(operation, part.getField(ReadChange.Op)): _*)
   }
 
-  /** A column beside those of the table, with its watermark if it has one. */
+  /** A column in addition to those of the table, with its watermark if it has one. */
   private def alias(place: Beside): Column = {
     val name = nameBeside(place)
     if (!place.isNested && name == place.name) place.column
@@ -216,10 +219,10 @@ final private[streamjoin] case class Changelog(
   private def roleOf(name: String): String =
     if (timeName.contains(name)) "time" else if (orderName.contains(name)) "order" else "op"
 
-  /** What a column of the table is in the database, which the rows of the changes do not show. */
+  /** Properties of a column in the database that the rows of the changes do not show. */
   private def metadataInTable(field: StructField): Metadata = {
     val made = new MetadataBuilder().withMetadata(field.metadata)
-    // The order may be a column of the table that the user calls by a longer name, `after.lsn`.
+    // The order may be a column of the table that the user gives a longer name, `after.lsn`.
     if (order.exists(name => name != field.name && located(name).contains(InTable(field))))
       made.putString(Role, "order")
     if (!field.nullable) made.putBoolean(Required, true)
@@ -227,7 +230,7 @@ final private[streamjoin] case class Changelog(
     made.build()
   }
 
-  /** Clients find a column by it that has another name than the one that the user gave. */
+  /** Lets clients find a column under the name that the user gave if its own name differs. */
   private def metadata(place: Beside, role: String): Metadata = {
     val own =
       schema.find(field => !place.isNested && field.name == place.name).fold(Metadata.empty)(_.metadata)
@@ -239,7 +242,7 @@ final private[streamjoin] case class Changelog(
     if (name == place.name) column.as(name) else column.as(name, metadata(place, "op"))
   }
 
-  /** Columns that are null where there is no message. */
+  /** Columns that are null if there is no message. */
   private def proofs(besides: Seq[Beside]): Seq[Column] = {
     val corrupt = SQLConf.get.columnNameOfCorruptRecord
     schema.toSeq
@@ -256,10 +259,10 @@ private[streamjoin] object Changelog {
   val Before = "before"
   val After = "after"
 
-  /** Before the name of a column of the envelope that the table has, too. */
+  /** Prefix for the name of a column of the envelope that also exists in the table. */
   val Prefix = "_envelope_"
 
-  /** Metadata key: what a column is that was given another name. */
+  /** Metadata key: the role of a renamed column. */
   val Role = "streamjoin.versions"
 
   /** Metadata key: the column is never null in the rows of an envelope's table. */

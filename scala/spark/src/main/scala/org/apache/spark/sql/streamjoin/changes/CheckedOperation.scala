@@ -6,15 +6,16 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.types.DataType
 
 /**
- * The operation of a row of a flat log. A row with neither an operation nor a key says nothing;
- * what shows that there was a message, which was not read, fails the query.
+ * The operation of a row of a flat log. A row with neither an operation nor a key is an empty
+ * message. If another column shows that there was a message that could not be read, the query
+ * fails.
  *
  * @param children
- *   the operation and the key, then columns that are null where there is no message
+ *   the operation and the key, then columns that are null if there is no message
  * @param keys
  *   the number of columns of the key
  * @param call
- *   what the user called, for errors
+ *   the user's call, for errors
  */
 final private[streamjoin] case class CheckedOperation(children: Seq[Expression], keys: Int, call: String)
     extends Expression

@@ -10,17 +10,17 @@ import org.apache.spark.sql.types.Metadata
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
- * The position of a row in Kafka: partition and offset, which say in which order the messages of a
- * key were written. They are added at the scan if only projections and filters lie between, so that
- * a query need not select them. Views and common tables are what they are made of, and Debezium's
- * envelope is read row by row ([[ReadChange]]).
+ * The position of a row in Kafka: partition and offset, which define the order in which the
+ * messages of a key were written. They are added at the scan if there are only projections and
+ * filters in between, so that a query does not have to select them. Views and common tables are
+ * looked through, and Debezium's envelope is read row by row ([[ReadChange]]).
  */
 private[streamjoin] object KafkaPosition {
 
   /** Names of the two columns that are added at the end. */
   val Columns: Seq[String] = Seq("_streamjoin_partition", "_streamjoin_offset")
 
-  /** The DataFrame with the two columns, if its rows come from Kafka as they are. */
+  /** The DataFrame with the two columns, if its rows come unchanged from Kafka. */
   def added(df: DataFrame): Option[DataFrame] = {
     val classic = df.asInstanceOf[ClassicDataset[Row]]
     added(classic.queryExecution.analyzed, Metadata.empty).map { case (plan, _) =>
@@ -28,7 +28,7 @@ private[streamjoin] object KafkaPosition {
     }
   }
 
-  /** The same of a resolved plan; also the two columns, which have the metadata. */
+  /** A resolved plan with the two columns, and the columns with their metadata. */
   def added(plan: LogicalPlan, metadata: Metadata): Option[(LogicalPlan, Seq[Attribute])] = {
     def carried(plan: LogicalPlan): Option[(LogicalPlan, Seq[Attribute])] = plan match {
       case relation: StreamingRelationV2 if isKafka(relation) =>
@@ -55,7 +55,7 @@ private[streamjoin] object KafkaPosition {
 
   private def isKafka(relation: StreamingRelationV2): Boolean = relation.sourceName.equalsIgnoreCase("kafka")
 
-  /** Whether the rows of an operator are some of those below it, with all of their columns. */
+  /** Whether the rows of an operator are a subset of those below it, with all of their columns. */
   private def isPassedOn(operator: LogicalPlan): Boolean = operator match {
     case _: Filter | _: SubqueryAlias | _: EventTimeWatermark | _: DropPunctuation | _: IdleAfter |
         _: ResolvedHint | _: CollectMetrics | _: RepartitionOperation =>

@@ -11,20 +11,20 @@ import org.apache.spark.unsafe.types.UTF8String
 import streamjoin.core.{ChangeReader, Message, Operation, Reading}
 
 /**
- * What a message of Debezium's envelope says ([[ChangeReader]]): an array of its changes, each with
- * the row and the operation. A message that says nothing has one with neither.
+ * The changes of a message in Debezium's envelope ([[ChangeReader]]): an array with the row and the
+ * operation of each change. An empty message has one element with neither.
  *
  * @param children
- *   the operation, the row before and the row after, both of one type; then columns that are null
- *   where there is no message
+ *   the operation, the row before and the row after, both of the same type; then columns that are
+ *   null if there is no message
  * @param key
  *   ordinals of the key in the rows
  * @param times
- *   ordinals of the columns of the rows that say when they change
+ *   ordinals of the columns of the rows that contain the time of the change
  * @param notSent
  *   stands for a value that was not sent
  * @param call
- *   what the user called, for errors
+ *   the user's call, for errors
  */
 final private[streamjoin] case class ReadChange(
     children: Seq[Expression],
@@ -79,7 +79,7 @@ final private[streamjoin] case class ReadChange(
             if (parts.size == 1) operation.get else ReadChange.written(part.operation)
           InternalRow(part.row.orNull, written)
         }
-      case Reading.SaysNothing =>
+      case Reading.Empty =>
         ReadChange.checkIsNoMessage(children.drop(3), input, call)
         Seq(InternalRow(null, null))
       // The task names the arrangement or the versions in its error.
@@ -110,7 +110,7 @@ private[streamjoin] object ReadChange {
     containsNull = false
   )
 
-  /** @param proofs columns that are null where there is no message */
+  /** @param proofs columns that are null if there is no message */
   def checkIsNoMessage(proofs: Seq[Expression], input: InternalRow, call: String): Unit =
     proofs.find(_.eval(input) != null).foreach { column =>
       throw StreamJoinErrors.runtime(
@@ -123,7 +123,7 @@ private[streamjoin] object ReadChange {
       )
     }
 
-  /** The operation of a part of a message, as tasks read it. */
+  /** The operation of one change in a message, as tasks read it. */
   private def written(operation: Operation): UTF8String =
     UTF8String.fromString(Operation.names(operation).head)
 }

@@ -8,9 +8,10 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Values that a message does not have, because the database did not send them: Debezium puts a
- * placeholder in place of a large value that an update leaves as it was (PostgreSQL's TOAST). It is
- * a text, the bytes of one, in Base64 where bytes are read as text, or an array with nothing else.
+ * Values that a message lacks because the database did not send them: Debezium sends a placeholder
+ * in place of a large value that an update did not change (PostgreSQL's TOAST). The placeholder is
+ * a string, its bytes (in Base64 if bytes are read as text), or an array that contains nothing
+ * else.
  *
  * @param placeholder
  *   the text
@@ -19,7 +20,7 @@ final private[streamjoin] class Unavailable(placeholder: String, schema: StructT
   private val bytes = placeholder.getBytes(UTF_8)
   private val texts = Seq(placeholder, Base64.getEncoder.encodeToString(bytes)).map(UTF8String.fromString)
 
-  /** Ordinals of the columns that may have one. */
+  /** Ordinals of the columns that may contain the placeholder. */
   val columns: Array[Int] =
     schema.indices.filter(at => Unavailable.canBe(schema(at).dataType)).toArray
 
@@ -40,10 +41,10 @@ final private[streamjoin] class Unavailable(placeholder: String, schema: StructT
   def isIn(row: InternalRow): Boolean = columns.exists(is(row, _))
 
   /**
-   * The row with what was not sent taken from another one, where that has it.
+   * The row, with values that were not sent filled in from another row, if that has them.
    *
    * @param keepsNulls
-   *   whether a null of the other one is a value
+   *   whether a null in the other row counts as a value
    */
   def filled(row: InternalRow, from: InternalRow, keepsNulls: Boolean = false): InternalRow =
     if (!isIn(row)) row

@@ -6,8 +6,8 @@ import org.apache.spark.sql.SparkSession
 
 /**
  * `<checkpoint>/arranged-joins/<n>`: the joins with arrangements of a query, in plan order, each
- * written before the first batch. Such a join keeps no state, but a row that it has emitted may be
- * retracted later, and must then be the same row. A checkpoint that is older than this log gets one
+ * written before the first batch. Such a join keeps no state, but an emitted row may be retracted
+ * later, and the retraction must equal the row. A checkpoint that is older than this log gets one
  * in its next run.
  *
  * @param checkpoint
@@ -22,7 +22,7 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
-   * Checks that the joins of the query are the recorded ones, if any are recorded. A query may end
+   * Checks that the joins of the query are the recorded ones, if any are recorded. A query may drop
    * all of its look-ups: they leave nothing to retract.
    *
    * @throws org.apache.spark.sql.AnalysisException
@@ -44,7 +44,7 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
    * Called before the first batch of a run.
    *
    * @param isBegun
-   *   whether a batch has been committed; until then, recorded joins do not count
+   *   whether a batch has been committed; until then, recorded joins are ignored
    */
   def verifyOrRecord(joins: Seq[Description], isBegun: Boolean): Unit = {
     val (before, now) = (recorded, joins.map(_.recordedNow))
@@ -54,7 +54,7 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
         verifyAndComplete(number.toLong, was, is)
       }
     } else if (before != now) {
-      // Entry 0 last: without it the log counts as empty.
+      // Entry 0 is written last: without it the log counts as empty.
       before.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
       now.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
     }

@@ -15,13 +15,14 @@ import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * What an operator or a join is, as texts: it must not change while a checkpoint is in use.
+ * The description of an operator or a join, as text: it must not change while a checkpoint is in
+ * use.
  *
  * @param zone
  *   time zone of the session that recorded it
  * @param partitions
- *   number of partitions of an operator with state at the start; it never changes, because rows
- *   stay in the store of their partition
+ *   initial number of partitions of an operator with state; it never changes, because rows stay in
+ *   the store of their partition
  */
 final private[streamjoin] case class Description(
     kind: String,
@@ -36,8 +37,8 @@ final private[streamjoin] case class Description(
   private def all: Map[String, String] = properties + (KindKey -> kind)
 
   /**
-   * The first property that both have, with another value: its name, and what it was and is. A
-   * record of an older version may lack a property.
+   * The first property that differs: its name, its old and its new value. A record of an older
+   * version may lack a property.
    */
   def difference(now: Description): Option[(String, String, String)] =
     (for {
@@ -45,7 +46,7 @@ final private[streamjoin] case class Description(
       was <- all.get(name) if !SessionZone.isSame(was, zone, is)
     } yield (name, was, is)).nextOption()
 
-  /** With the properties that only `now` has; none if it has them all. */
+  /** The record with the properties that only `now` has; none if it already has all of them. */
   def completedBy(now: Description): Option[Description] = {
     val missing = now.properties -- properties.keys
     Option.when(missing.nonEmpty)(copy(properties = properties ++ missing))
@@ -57,7 +58,7 @@ private[streamjoin] object Description {
   private[checkpoint] val PartitionsKey = "partitions"
 }
 
-/** A folder of the checkpoint with a description in each file. */
+/** A folder of the checkpoint with one description per file. */
 abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpoint: Path, directory: String)
     extends JsonLog[Description](session, checkpoint, directory) {
   import Description._
@@ -86,7 +87,7 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
       throw DescriptionLog.changed(checkpoint, name, was, is)
     }
 
-  /** The same; then records the properties that an older version did not. */
+  /** Checks the description, then records the properties that an older version did not record. */
   protected def verifyAndComplete(number: Long, before: Description, now: Description): Unit = {
     verify(before, now)
     before.completedBy(now).foreach(replace(number, _))
@@ -108,8 +109,8 @@ private[streamjoin] object DescriptionLog {
 
 /**
  * The session time zone, stored with a description in the checkpoint. Spark does not store it: a
- * query that restarts in another zone goes on, and takes `TIMESTAMP '2026-01-01 00:00:00'` as that
- * time there. The condition is the same, but means other instants.
+ * query that restarts in another zone continues, and interprets `TIMESTAMP '2026-01-01 00:00:00'`
+ * in that zone. The text of the condition is the same, but it refers to other instants.
  */
 private[streamjoin] object SessionZone {
   val Key = "session_time_zone"
@@ -117,7 +118,7 @@ private[streamjoin] object SessionZone {
   def current: String = SQLConf.get.sessionLocalTimeZone
 
   /**
-   * A recorded text means the same as a text of this session.
+   * Whether a recorded text means the same as a text of this session.
    *
    * @param recorded
    *   zone of the recorded text; none if an older version started the query

@@ -22,10 +22,10 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
     recorded.partitions.getOrElse(throw unreadable(s"it has no ${Description.PartitionsKey}"))
   }
 
-  /** What was recorded of an operator, if it was. */
+  /** The record of an operator, if there is one. */
   def recorded(ordinal: Int): Option[Description] = get(ordinal.toLong)
 
-  /** Checks what the query says of an operator against the record, if there is one. */
+  /** Checks the query's description of an operator against the record, if there is one. */
   def verifyWritten(node: StatefulNode): Unit =
     get(node.ordinal.toLong).foreach(verify(_, Description(node.kind, node.description.written)))
 

@@ -4,13 +4,13 @@ import org.apache.spark.sql.streamjoin.state.RowLayout
 import org.apache.spark.sql.types.StructType
 
 /**
- * What an operator is and which rows it keeps, as data. It is in the checkpoint for those who look
- * at its state, and no batch reads it.
+ * An operator and the rows that it keeps, as data. It is in the checkpoint for tools that inspect
+ * its state; no batch reads it.
  *
  * @param ordinal
  *   number of the operator in the query, from 0
  * @param title
- *   what users call it: `left outer interval join`
+ *   its name for users: `left outer interval join`
  * @param columns
  *   event-time columns by watermark key, as users write them
  */
@@ -23,7 +23,7 @@ final private[streamjoin] case class OperatorOutline(
 )
 
 /**
- * An input whose rows are kept.
+ * An input whose rows the operator keeps.
  *
  * @param side
  *   `left` or `right`; none if the operator keeps the rows of one input only
@@ -34,9 +34,9 @@ final private[streamjoin] case class OperatorOutline(
  * @param timeColumns
  *   the watermark key of each expiring time
  * @param limits
- *   a row leaves once one of them is met
+ *   a row leaves once one of them is reached
  * @param recordsMatches
- *   whether the state tells a row that has matched
+ *   whether the state records which rows have matched
  * @param newestByKey
  *   whether the newest row of each key stays, in a table next to the buffered rows
  */
@@ -93,7 +93,7 @@ private[streamjoin] object InputOutline {
  * postpone time.
  *
  * @param time
- *   which of the expiring times of the row
+ *   index among the expiring times of the row
  */
 final private[streamjoin] case class KeepingLimit(time: Int, until: Seq[KeepingLimit.Reached])
 

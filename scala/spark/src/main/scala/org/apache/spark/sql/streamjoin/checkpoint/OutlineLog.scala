@@ -27,7 +27,7 @@ final private[streamjoin] class OutlineLog(session: SparkSession, checkpoint: Pa
     if (!get(number).contains(outline)) replace(number, outline)
   }
 
-  /** Those in the checkpoint, by ordinal. */
+  /** The outlines in the checkpoint, by ordinal. */
   def all: Seq[OperatorOutline] =
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 

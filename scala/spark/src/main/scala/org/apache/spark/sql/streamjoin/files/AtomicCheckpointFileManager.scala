@@ -15,8 +15,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
  * Manages the files of checkpoints: with [[NioFiles]] on a local disk, with [[ObjectStoreFiles]] on
- * an object store, with Spark's own choice everywhere else. Spark creates it by name, from
- * `spark.sql.streaming.checkpointFileManagerClass`.
+ * an object store, and with Spark's own choice everywhere else. Spark creates it from its class
+ * name in `spark.sql.streaming.checkpointFileManagerClass`.
  */
 final class AtomicCheckpointFileManager(path: Path, hadoopConf: Configuration) extends CheckpointFileManager {
   import AtomicCheckpointFileManager._
@@ -43,8 +43,8 @@ final class AtomicCheckpointFileManager(path: Path, hadoopConf: Configuration) e
 private[streamjoin] object AtomicCheckpointFileManager {
 
   /**
-   * The setting for the manager of checkpoint files. Hadoop's settings carry it, as they do all of
-   * the session's.
+   * The setting for the manager of checkpoint files. Hadoop's configuration contains it, as it
+   * contains all settings of the session.
    */
   val Setting: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
 

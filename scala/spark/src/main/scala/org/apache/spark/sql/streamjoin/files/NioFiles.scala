@@ -30,13 +30,14 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
 /**
- * Manages the files of a checkpoint on a local disk with calls of the JVM alone. Without its native
- * library, Hadoop starts processes (`chmod`, `readlink`) for each file that it writes, about ten of
+ * Manages the files of a checkpoint on a local disk with JVM calls only. Without its native
+ * library, Hadoop starts processes (`chmod`, `readlink`) for each file that it writes: about ten of
  * them in Spark's default file manager.
  *
- * It keeps the promises of Spark's managers: a file appears whole or not at all, with the
+ * It gives the guarantees of Spark's managers: a file appears completely or not at all, with the
  * permissions that Hadoop gives it. Like them, it does not fsync: Hadoop's local file system does
- * not when a file is closed, and nothing in Spark's checkpoints calls `hsync`. Unlike them, it
+ * not fsync when a file is closed, and nothing in Spark's checkpoints calls `hsync`. Unlike them,
+ * it
  *   - lets exactly one of two writers win if neither may replace the file (theirs check first, then
  *     rename);
  *   - leaves no temporary file behind when a write fails;
@@ -67,7 +68,8 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
   private[streamjoin] def publish(temporary: NioPath, file: NioPath, overwrite: Boolean): Unit =
     try {
       if (!overwrite && Files.exists(file)) throw alreadyExists(file)
-      // First: a missing checksum does no harm, that of other contents makes the file unreadable.
+      // First, because a missing checksum does no harm, but the checksum of other contents makes
+      // the file unreadable.
       Files.deleteIfExists(checksum(file))
       if (overwrite) Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE)
       else moveUnlessExists(temporary, file)
@@ -75,14 +77,14 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
       case gone: NoSuchFileException => throw notFound(gone)
     }
 
-  /** Links, because a rename would replace an existing file. */
+  /** Links the file, because a rename would replace an existing one. */
   private def moveUnlessExists(temporary: NioPath, file: NioPath): Unit =
     try
       try link(file, temporary)
       catch {
         case exists: NioFileAlreadyExists => throw exists
         case gone: NoSuchFileException => throw gone
-        // No hard links in this file system: check and rename, as Spark's managers do.
+        // This file system has no hard links: check and rename, as Spark's managers do.
         case _: UnsupportedOperationException | _: FileSystemException => Files.move(temporary, file)
       }
     catch {
@@ -158,7 +160,7 @@ private[streamjoin] class NioFiles(root: Path, hadoopConf: Configuration)
       Files.deleteIfExists(checksum(file))
       deleteAll(file)
     } catch {
-      // As in Spark's managers, what cannot be deleted stays.
+      // As in Spark's managers, files that cannot be deleted stay.
       case failed: FileSystemException => logWarning(s"Could not delete $path", failed)
     }
 

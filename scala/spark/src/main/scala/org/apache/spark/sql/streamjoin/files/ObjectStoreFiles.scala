@@ -15,14 +15,15 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
 /**
- * Manages the files of a checkpoint on an object store, such as S3 by `s3a:`. There a file appears
- * whole when its stream is closed, or never if the stream is aborted. So it is written under its
- * own name. Spark's default writes another one and renames it, which an object store does by
- * copying; and of two drivers that rename to one name, each believes that it was first.
+ * Manages the files of a checkpoint on an object store, such as S3 with `s3a:`. There a file
+ * appears completely when its stream is closed, or never if the stream is aborted. So it is written
+ * under its final name. Spark's default writes a temporary file and renames it, which an object
+ * store implements by copying; and if two drivers rename to the same name, each believes that it
+ * was first.
  *
  * A file that must not replace another is created by the store's conditional write (S3:
- * `If-None-Match`), so that exactly one of two writers wins. Where the store has none, it is
- * checked before the write and at its end, and the log says so.
+ * `If-None-Match`), so that exactly one of two writers wins. If the store has none, the file is
+ * checked before and after the write, and the log says so.
  */
 final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuration)
     extends CheckpointFileManager
@@ -66,7 +67,7 @@ final private[files] class ObjectStoreFiles(root: Path, hadoopConf: Configuratio
         }
       try super.close()
       catch {
-        // Stores name a failed condition differently. After another failure the query ends as well.
+        // Stores report a failed condition in different ways. Other failures end the query as well.
         case failed: IOException if !mayReplace && fs.exists(path) =>
           throw alreadyExists(path).initCause(failed)
       }
@@ -99,13 +100,13 @@ private[files] object ObjectStoreFiles {
 
   private val Conditional = Options.CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE
 
-  /** Of S3A; others ignore it. It writes without asking whether a file or a folder is there. */
+  /** For S3A; others ignore it. It writes without checking whether a file or a folder exists. */
   private val WithoutChecks = "fs.s3a.create.performance"
 
   /** The stores whose lack of conditional writes was logged. */
   private val warned = ConcurrentHashMap.newKeySet[String]()
 
-  /** Whether the file system at a path creates files whole, and can abort them. */
+  /** Whether the file system at a path creates files atomically and can abort them. */
   def areAt(path: Path, hadoopConf: Configuration): Boolean =
     try path.getFileSystem(hadoopConf).hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
     catch { case NonFatal(_) => false } // Spark's manager fails with the reason.

@@ -30,9 +30,9 @@ import streamjoin.core.Side
 
 /**
  * `<checkpoint>/late-rows`: rows that were dropped as late, changes without a primary key and, for
- * an arrangement, updates and deletes of unknown keys and changes that came too late. There is one
- * file of JSON lines per batch, per join or arrangement, and per task that had any. A batch that
- * runs again writes the same rows over the same file, so each is there once.
+ * an arrangement, updates and deletes of unknown keys and changes that arrived too late. There is
+ * one file of JSON lines per batch, per join or arrangement, and per task with such rows. A batch
+ * that runs again overwrites the file with the same rows, so each row exists once.
  */
 private[streamjoin] object LateRows {
 
@@ -41,7 +41,7 @@ private[streamjoin] object LateRows {
   /**
    * One row of a file. The late row itself is nested as JSON text, because every input has its own
    * schema. A row of an arrangement has only the batch, the arrangement as its input, and the row;
-   * one that came too late also names its time column.
+   * one that arrived too late also names its time column.
    */
   val Schema: StructType = new StructType()
     .add("batch", LongType)
@@ -54,8 +54,8 @@ private[streamjoin] object LateRows {
 
   /** Reads the folder as a table or as a stream. */
   def read(folder: Path, session: SparkSession, streaming: Boolean): DataFrame = {
-    // Times are read as text, because the session decides how times are parsed. Brackets in a
-    // folder name are escaped: they are not a glob pattern.
+    // Times are read as text, because the session's settings affect how times are parsed. Brackets
+    // in a folder name are escaped because they are not a glob pattern.
     val schema = StructType(
       Schema.map(field => if (field.dataType == TimestampType) field.copy(dataType = StringType) else field)
     )
@@ -71,7 +71,7 @@ private[streamjoin] object LateRows {
   val TimestampFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
   val TimestampNtzFormat = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
-  /** Creates the folder, before the first row is written or looked for. */
+  /** Creates the folder, before the first row is written or read. */
   def prepare(folder: Path, hadoopConf: Configuration): Unit =
     CheckpointFileManager.create(folder, hadoopConf).mkdirs(folder)
 
@@ -87,10 +87,10 @@ private[streamjoin] object LateRows {
       rows.toString
     }
 
-  /** In batches. */
+  /** The maximum age, in batches. */
   val PurgeInterval = 10
 
-  /** Whether late rows are or were kept here. */
+  /** Whether late rows are, or were, kept here. */
   def areIn(folder: Path, hadoopConf: Configuration): Boolean =
     CheckpointFileManager.create(folder, hadoopConf).exists(folder)
 
@@ -104,7 +104,7 @@ private[streamjoin] object LateRows {
 
   object Input {
 
-    /** Gives each column a unique name: JSON cannot tell two columns of one name apart. */
+    /** Gives each column a unique name: JSON cannot distinguish two columns with the same name. */
     def apply(name: String, times: Seq[Attribute], output: Seq[Attribute]): Input = {
       val seen = mutable.Set.empty[String]
       val named = output.map { column =>
@@ -118,7 +118,7 @@ private[streamjoin] object LateRows {
   }
 
   /**
-   * What the tasks of a join or an arrangement need to write late rows.
+   * The data that the tasks of a join or an arrangement need to write late rows.
    *
    * @param join
    *   number of the join, from 1; none for an arrangement
@@ -126,8 +126,8 @@ private[streamjoin] object LateRows {
   final case class Spec(folder: String, batch: Long, join: Option[Int], inputs: Map[Side, Input])
 
   /**
-   * Removes files beyond the configured age, then the oldest until the rest fits the configured
-   * size.
+   * Removes files beyond the configured age, then the oldest ones until the rest fits the
+   * configured size.
    */
   def purge(folder: Path, hadoopConf: Configuration): Unit = if (areIn(folder, hadoopConf)) {
     val maxAge = SQLConf.get.getConf(StreamJoinConf.LateRowsMaxAge)
@@ -188,13 +188,13 @@ final private[streamjoin] class LateRowsWriter(
   }
 
   /**
-   * Adds a change of a row that is not there, with its operation: one that the arrangement does not
-   * know, or one without a primary key.
+   * Adds a change of a missing row, with its operation: its key is unknown to the arrangement, or
+   * null.
    */
   def addUnknown(row: InternalRow, side: Side = Side.Left): Unit =
     write(of(side).put("row", json(side, row)))
 
-  /** Adds a change that is older, by the time column, than what the arrangement has for its key. */
+  /** Adds a change that is older, by the time column, than the arrangement's row for its key. */
   def addOlder(row: InternalRow): Unit = {
     val line = of(Side.Left)
     spec.inputs(Side.Left).columns.headOption.foreach(line.put("column", _): ObjectNode)

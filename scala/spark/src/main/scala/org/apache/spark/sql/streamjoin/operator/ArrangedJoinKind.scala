@@ -6,8 +6,8 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.streamjoin.checkpoint.Description
 
 /**
- * A kind of join with arrangements, which keeps no state of its own. Its object is in its folder,
- * and `registry.ArrangedJoins` lists it.
+ * A kind of join with arrangements that keeps no state of its own. Its object is in the folder of
+ * the join, and `registry.ArrangedJoins` lists it.
  */
 private[streamjoin] trait ArrangedJoinKind {
 
@@ -15,13 +15,13 @@ private[streamjoin] trait ArrangedJoinKind {
   def isMine(plan: LogicalPlan): Boolean
 
   /**
-   * What must not change while a checkpoint is in use. None if the join turns out to be another
-   * one, whose error comes when it is planned.
+   * The properties that must not change while a checkpoint is in use. None if the join turns out to
+   * be invalid, which raises an error when it is planned.
    *
    * @param join
    *   the join as written
    * @param query
-   *   the query that it is in
+   *   the query that contains it
    */
   def describe(join: LogicalPlan, query: LogicalPlan): Option[Description]
 

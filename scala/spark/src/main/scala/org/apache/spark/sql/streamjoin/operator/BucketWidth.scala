@@ -19,7 +19,7 @@ private[streamjoin] object BucketWidth {
   /** The longest watermark delay in the inputs, in microseconds. */
   def delay(inputs: SparkPlan*): BigInt = inputs.flatMap(delays).maxOption.getOrElse(BigInt(0))
 
-  /** A reused exchange is a leaf of the plan. */
+  /** A reused exchange appears as a leaf of the plan. */
   private def delays(plan: SparkPlan): Seq[BigInt] = plan.collect {
     case mark: EventTimeWatermarkExec => Seq(BigInt(mark.delayMs) * MICROS_PER_MILLIS)
     case reused: ReusedExchangeExec => delays(reused.child)

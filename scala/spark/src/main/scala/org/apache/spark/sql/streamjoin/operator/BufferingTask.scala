@@ -37,7 +37,7 @@ private[streamjoin] object BufferLimits {
   )
 }
 
-/** The metrics of an operator, by name. A task looks each of them up once, not row by row. */
+/** The metrics of an operator, by name. A task looks up each of them once, not for each row. */
 final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
   def apply(name: String): SQLMetric = all(name)
 
@@ -46,12 +46,12 @@ final private[streamjoin] class TaskMetrics(all: Map[String, SQLMetric]) {
 }
 
 /**
- * What each task of a batch needs, as data: how it opens its [[JoinState]], and the work that it
- * does. It goes to the tasks, and knows no plans.
+ * The specification of the tasks of a batch, as data: how a task opens its [[JoinState]], and the
+ * work that it does. It is sent to the tasks and does not reference plans.
  */
 private[streamjoin] trait StateSpec extends Serializable {
 
-  /** Row layout of each buffer: of the left and the right input, or of the only one. */
+  /** Row layout of each buffer: for the left and the right input, or for the only one. */
   def layouts: Seq[RowLayout]
 
   /** Bucket width of each buffer, in microseconds. */
@@ -63,15 +63,15 @@ private[streamjoin] trait StateSpec extends Serializable {
   def lateRows: Option[LateRows.Spec]
 
   /**
-   * By input: the newest event time, in microseconds, from which its watermark follows; none if
+   * By input: the newest event time, in microseconds, from which its watermark is computed; none if
    * rows are not observed.
    */
   def observed: Option[Seq[Option[Long]]]
 
-  /** Whether to observe which keys come, too. */
+  /** Whether to also observe keys. */
   def samplesKeys: Boolean = false
 
-  /** The side that a task reads while another one keeps it. */
+  /** The side that a task reads while another task stores it. */
   def replicated(partition: Int): Option[StateSpec.Replicated] = None
 
   def task(of: TaskInputs): BufferingTask
@@ -86,16 +86,16 @@ private[streamjoin] object StateSpec {
    * @param cap
    *   memory limit, in bytes
    * @param keeper
-   *   partition of the task that keeps the side
+   *   partition of the task that stores the side
    */
   final case class Replicated(side: Side, cap: Long, keeper: Int)
 }
 
 /**
- * What a task works on.
+ * The input of a task.
  *
  * @param rows
- *   those of each input
+ *   the rows of each input
  */
 final private[streamjoin] case class TaskInputs(
     partition: Int,
@@ -107,8 +107,8 @@ final private[streamjoin] case class TaskInputs(
 )
 
 /**
- * The work of one task in one batch, which buffers rows: which of them are counted, and which are
- * too many or too late.
+ * The work of one task in one batch that buffers rows: counts rows, drops late ones, and fails if
+ * there are too many.
  */
 abstract private[streamjoin] class BufferingTask(
     spec: StateSpec,
@@ -117,30 +117,32 @@ abstract private[streamjoin] class BufferingTask(
   protected val state: JoinState = inputs.state
   protected val metrics: TaskMetrics = inputs.metrics
 
-  /** Once it is consumed, the state is ready to be committed, after [[finish]]. */
+  /**
+   * Once it has been consumed and [[finish]] has been called, the state is ready to be committed.
+   */
   def output: Iterator[InternalRow]
 
   def finish(): Unit
 
   /**
-   * Rows in state now or earlier in this batch. A row that leaves within the batch still counts, so
-   * that the order of rows does not matter.
+   * Rows that are in state now or were in state earlier in this batch. A row that leaves within the
+   * batch still counts, so that the order of rows does not matter.
    */
   private var buffered = state.rows
 
-  /** Null if rows are not observed, as this is asked for each row. */
+  /** Null if rows are not observed. Not an Option, because it is accessed for each row. */
   final protected val observer: RowObserver =
     spec.observed.map(new RowObserver(_, spec.layouts, spec.samplesKeys)).orNull
 
-  /** About the rows of the batch, where they are observed. */
+  /** The observations about the rows of the batch, if rows are observed. */
   final def observed: Option[RowObserver.Observed] = Option(observer).map(_.report)
 
   private val came = new Array[Long](2)
 
-  /** Rows that came in the batch, by input. */
+  /** Rows of the batch, by input. */
   final def cameIn: Array[Long] = came
 
-  /** Counts the rows of an input as they come. */
+  /** Counts the rows of an input as they arrive. */
   final protected def counted(side: Side, rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new Iterator[InternalRow] {
       private val at = side.index
@@ -155,7 +157,7 @@ abstract private[streamjoin] class BufferingTask(
   private val late = metrics("numRowsDroppedByWatermark")
   private val lateBySide = metrics.bySide("lateRows")
 
-  /** Fails before anything of the batch is committed if there are too many rows. */
+  /** Fails if there are too many rows, before any part of the batch is committed. */
   final protected def buffer(side: Side, row: UnsafeRow): Unit = {
     buffered += 1
     if (buffered >= spec.limits.maxRecords)
@@ -170,9 +172,9 @@ abstract private[streamjoin] class BufferingTask(
 
   /**
    * @param time
-   *   which of the input's event-time columns is late
+   *   index of the late event-time column of the input
    * @param watermark
-   *   what it is below, in microseconds
+   *   watermark that it is below, in microseconds
    */
   final protected def dropLate(side: Side, row: InternalRow, time: Int, watermark: Long): Unit = {
     late += 1

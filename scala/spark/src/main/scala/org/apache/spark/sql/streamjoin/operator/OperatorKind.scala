@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 
 /**
- * A kind of stateful operator: all that the rest of the code has to know about it. Its object is in
- * its folder, and `registry.OperatorKinds` lists it.
+ * A kind of stateful operator: everything that the rest of the code needs to know about it. Its
+ * object is in the folder of the operator, and `registry.OperatorKinds` lists it.
  */
 private[streamjoin] trait OperatorKind {
 
@@ -24,8 +24,8 @@ private[streamjoin] trait OperatorKind {
   def recognizer: Recognizer
 
   /**
-   * The physical operator of a node, with what has to run above it. None if the node is of another
-   * kind.
+   * The physical operator of a node, with the operators that have to run above it. None if the node
+   * is of another kind.
    *
    * @param binding
    *   the batch, or none if the plan is only explained
@@ -39,16 +39,16 @@ private[streamjoin] trait OperatorKind {
   ): Option[SparkPlan]
 
   /**
-   * What `sj.why` answers for a row of an input that is no longer in state: why it left.
+   * The answer of `sj.why` for a row of an input that is no longer in state: why it left.
    *
    * @param matchedIn
    *   the batch of the row's first match, or null
    */
   def whyLeft(input: InputOutline, matchedIn: Column): Column
 
-  /** Whether its condition bounds how far apart the times of a pair are. */
+  /** Whether its condition bounds the distance between the times of a pair. */
   def boundsDistances: Boolean = false
 
-  /** Whether it also looks up an arrangement, which the checkpoint describes apart. */
+  /** Whether it also looks up an arrangement, which the checkpoint describes separately. */
   def looksUp: Boolean = false
 }

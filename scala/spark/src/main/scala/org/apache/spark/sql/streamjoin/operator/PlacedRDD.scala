@@ -8,7 +8,7 @@ import org.apache.spark.{Partition, TaskContext}
 
 /**
  * Runs each task of an operator with one input on the executor that has its state store. For two
- * inputs, Spark has `StateStoreAwareZipPartitionsRDD`.
+ * inputs, `StateStoreAwareZipPartitionsRDD` of Spark does this.
  */
 final private[operator] class PlacedRDD(
     rows: RDD[InternalRow],

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.operator
 
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** An iterator that only has to define the next row; null ends it. */
+/** An iterator whose subclasses define only the next row; null ends it. */
 abstract private[streamjoin] class RowIterator extends Iterator[InternalRow] {
   private var row: InternalRow = _
   private var ended = false

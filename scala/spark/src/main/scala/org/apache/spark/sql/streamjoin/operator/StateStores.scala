@@ -10,12 +10,12 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.state.SegmentStore.{KeySchema, ValueSchema}
 
-/** The state stores of an operator, one for each partition. Made on the driver, for its tasks. */
+/** The state stores of an operator, one for each partition. Created on the driver for the tasks. */
 final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, conf: SQLConf)
     extends Serializable {
   private val own = new StateStoreConf(StateStores.settings(conf))
 
-  /** For a store that is only read: its reports would stay on the driver forever. */
+  /** For a store that is only read: otherwise its reports would stay on the driver forever. */
   private val quiet = {
     val settings = StateStores.settings(conf)
     settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
@@ -42,7 +42,7 @@ final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, con
       own,
       hadoopConf
     )
-    // A task that ends before its output is consumed has not committed.
+    // A task that ends before its output has been consumed has not committed.
     TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
     store
   }
@@ -56,7 +56,7 @@ final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, con
     finally opened.close()
   }
 
-  /** The same, to be closed by the caller. */
+  /** Reads the store of another partition; the caller has to close it. */
   def openToRead(partition: Int, hadoopConf: Configuration): StateStores.Opened = {
     val provider = StateStoreProvider.createAndInit(
       // A fresh run id gives a separate provider: the partition's own task may run in this process,
@@ -86,7 +86,7 @@ final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, con
 
 private[streamjoin] object StateStores {
 
-  /** A store with the provider that was made for it. */
+  /** A store with the provider that was created for it. */
   final case class Opened(provider: StateStoreProvider, store: ReadStateStore) extends AutoCloseable {
     override def close(): Unit =
       try store.release()
@@ -97,11 +97,11 @@ private[streamjoin] object StateStores {
 
   /**
    * RocksDB uploads a snapshot with every commit unless changelogs are enabled. They are enabled
-   * here, unless the user says otherwise.
+   * here, unless the user has set them.
    */
   private def settings(conf: SQLConf): SQLConf = {
     val settings = conf.clone()
-    // RocksDBConf ignores the case of the name, too.
+    // RocksDBConf also ignores the case of the name.
     if (!settings.getAllConfs.keys.exists(_.equalsIgnoreCase(Changelogs)))
       settings.setConfString(Changelogs, "true")
     settings

@@ -20,12 +20,12 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, 
 import streamjoin.core.Watermark
 
 /**
- * What all our stateful operators share: the binding to a batch, the watermarks that they receive
- * and emit, one state store per partition, and their progress.
+ * The common base of all our stateful operators: the binding to a batch, the watermarks that they
+ * receive and emit, one state store per partition, and their progress.
  *
  * Watermark keys number the event-time columns of the inputs, from the first input to the last.
  *
- * Its tasks get a [[StatefulTasks]] and a spec, never the operator with the plan below.
+ * Its tasks receive a [[StatefulTasks]] and a spec, never the operator with the plan below.
  */
 private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStoreWriter {
 
@@ -41,10 +41,10 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long]
 
   /**
-   * The number of partitions that the operator starts with.
+   * The initial number of partitions of the operator.
    *
    * @param set
-   *   the number that is set
+   *   the configured number
    */
   protected def firstPartitions(set: Int): Int
 
@@ -57,10 +57,10 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   protected def kind: OperatorKind
 
-  /** The sides whose rows it keeps; none of the two if it keeps those of its only input. */
+  /** The sides whose rows it keeps; empty if it keeps the rows of its only input. */
   protected def keptSides: Seq[Option[String]] = Seq(None)
 
-  /** For the tasks of the batch. */
+  /** The late-row writer for the tasks of the batch. */
   protected def taskSpec: StateSpec
 
   /** Lines for EXPLAIN. */
@@ -80,7 +80,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   /**
    * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its
-   * own watermark, even after it was idle.
+   * own watermark, even after it has been idle.
    */
   final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
 
@@ -90,8 +90,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
 
   /**
-   * For tasks that observe their rows: of each input, the newest time of its first event-time
-   * column that the late rows' watermark comes from.
+   * For tasks that observe their rows: for each input, the newest time of its first event-time
+   * column, from which the watermark for late rows is computed.
    *
    * @param columns
    *   the watermark key of each input's first event-time column
@@ -107,7 +107,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
       watermarks.map(_.value(values))
     }
 
-  /** Spark passes its own watermark, which is coarser than what the operator knows. */
+  /** Spark passes its own watermark, which is coarser than the operator's watermarks. */
   override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
       val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
@@ -155,7 +155,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     )
   }
 
-  /** What goes to the tasks in place of the operator. */
+  /** The object that is sent to the tasks in place of the operator. */
   private def tasksOfBatch: StatefulTasks = new StatefulTasks(
     taskSpec,
     binding.get.hadoopConf,

@@ -12,14 +12,14 @@ import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexCache, JoinIn
 import org.apache.spark.util.{CollectionAccumulator, CompletionIterator, SerializableConfiguration}
 
 /**
- * What the tasks of a stateful operator need of it. It goes to them in place of the operator, which
- * has the whole plan below: to read that would take a task longer than its rows, where there are
- * many tasks.
+ * The parts of a stateful operator that its tasks need. It is sent to them in place of the
+ * operator, which contains the whole plan below: with many tasks, deserializing the plan would take
+ * longer than processing the rows.
  *
  * @param instanceMetrics
  *   metrics of single state stores
  * @param checkpointInfos
- *   where state stores have checkpoint ids, what tells the driver the new ones
+ *   reports new checkpoint ids to the driver, if state stores have them
  * @param watermarks
  *   number of watermark keys
  */
@@ -36,7 +36,7 @@ final private[streamjoin] class StatefulTasks(
 
   @transient private lazy val taskMetrics: TaskMetrics = new TaskMetrics(metrics)
 
-  /** The output of a task. Once it is consumed, the state is committed. */
+  /** The output of a task. Once it has been consumed, the state is committed. */
   def run(partition: Int, rows: Seq[Iterator[InternalRow]]): Iterator[InternalRow] = {
     val hadoopConf = this.hadoopConf.value.value
     val begun = System.nanoTime()
@@ -74,7 +74,7 @@ final private[streamjoin] class StatefulTasks(
       output, {
         task.finish()
         metrics("allUpdatesTimeMs") += millisSince(updating)
-        // Before the state: a committed state has its late rows.
+        // Before the state is committed, so that a committed state always has its late rows.
         lateRows.foreach(_.commit())
         val report = TaskReport.empty(watermarks)
         task.cameIn.copyToArray(report.in)
@@ -105,7 +105,7 @@ final private[streamjoin] class StatefulTasks(
     metrics("segments") += size.segments
     metrics("segmentsOnDisk") += size.unloaded
     reportStore(store, size.index)
-    // Last: from here on, another task may own the index.
+    // This must be last: from here on, another task may own the index.
     IndexCache.put(stores.id(partition), state.handOver())
   }
 

@@ -11,8 +11,8 @@ import org.apache.spark.sql.types.{DataType, IntegerType, MapType, VariantType}
 import streamjoin.core.Watermark
 
 /**
- * The span of time that a batch emits, split into ranges, one per sort task. The driver knows them,
- * so nothing has to be sampled.
+ * The span of time that a batch emits, split into ranges, one per sort task. The driver computes
+ * them, so no sampling is needed.
  *
  * @param ends
  *   exclusive upper ends of the ranges, in microseconds. A range starts at the end of the one
@@ -20,7 +20,7 @@ import streamjoin.core.Watermark
  */
 final private[streamjoin] case class TimeRanges(ends: IndexedSeq[Long]) {
 
-  /** The number of ranges, and so of tasks that sort. */
+  /** The number of ranges, which is the number of tasks that sort. */
   val parts: Int = ends.size + 1
 
   /** The number of the range that contains a time. */
@@ -46,7 +46,7 @@ private[streamjoin] object TimeRanges {
    * @param to
    *   watermark of the order in this batch, in microseconds
    * @param history
-   *   how far behind `from` rows may also come, in microseconds; they are few, however far back
+   *   how far behind `from` rows may also be, in microseconds; they are few, no matter how far
    */
   def apply(from: Long, to: Long, tasks: Int, history: Long = 0): TimeRanges = {
     val behind = if (history == 0 || from == Watermark.Undefined) 0 else tasks / Behind
@@ -65,8 +65,8 @@ private[streamjoin] object TimeRanges {
 /**
  * The number of the range that contains a time; a row without a time is in the first.
  *
- * It is interpreted, not compiled: the ranges differ in every batch, and Spark would compile the
- * code again each time.
+ * It is interpreted, not compiled, because the ranges differ in every batch and Spark would have to
+ * compile the code again each time.
  */
 final private[streamjoin] case class PartOfTime(child: Expression, ranges: TimeRanges)
     extends UnaryExpression
@@ -103,7 +103,7 @@ private[streamjoin] object RowtimeSort {
 
 private[streamjoin] object WholeRow {
 
-  /** All columns that can be hashed, so that a row is sent to the same task in every attempt. */
+  /** All hashable columns, so that a row is sent to the same task in every attempt. */
   def hashed(columns: Seq[Attribute]): Seq[Attribute] =
     columns.filterNot(_.dataType.existsRecursively {
       case _: MapType | VariantType => true

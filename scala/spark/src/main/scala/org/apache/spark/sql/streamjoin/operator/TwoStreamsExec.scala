@@ -8,7 +8,7 @@ import org.apache.spark.sql.streamjoin.operator.explain.{JoinNames, WatermarkExp
 
 import streamjoin.core.Side
 
-/** A join of two streams: how EXPLAIN, the progress and late rows name its inputs. */
+/** A join of two streams: defines how EXPLAIN, the progress and late rows name its inputs. */
 private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNodeExec {
 
   /** The event-time columns by watermark key, followed by other columns. */
@@ -25,7 +25,7 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
   /** The columns of an input; they may be followed by others that are computed for the join. */
   protected def shown(side: Side): Seq[Attribute] = input(side).output
 
-  /** What the tasks need to write late rows, if they are kept. */
+  /** The data that tasks need to write late rows, if these are kept. */
   final private[streamjoin] def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val inputs = Side.both.map { side =>
@@ -51,8 +51,8 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
     new WatermarkExplain(sides, watermarks, times, names, eviction)
 
   /**
-   * For each event-time column, once it has a watermark: the watermark and its lag behind the
-   * newest row of the column. Also, how far the lowest watermark is behind the highest.
+   * For each event-time column with a watermark: the watermark and its lag behind the newest row of
+   * the column. Also, the distance between the lowest and the highest watermark.
    */
   override protected def progressFigures: Seq[(String, Long)] =
     watermarksInWords.figures(

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
- * A node that only keeps Spark's rules away from its child. The strategy removes it, because later
- * batches of the optimizer push again.
+ * A node that only protects its child from Spark's rules. The strategy removes it, because later
+ * optimizer batches push filters again.
  */
 sealed private[streamjoin] trait Barrier extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -14,12 +14,12 @@ sealed private[streamjoin] trait Barrier extends UnaryNode {
 /**
  * Stands on an `EventTimeWatermark` and keeps filters above it until
  * [[analysis.WatermarkPlacement]] decides which of them Spark would push below: the same ones in
- * every batch, whatever is in it.
+ * every batch, no matter which rows it has.
  *
  * @param known
  *   constraints on all rows below, inferred from the query. Spark infers them from the plan of a
- *   batch: if an input has no rows, it knows more or less than in the batch before, and would
- *   filter the other input of the join by that.
+ *   batch: if an input has no rows, it infers more or less than in the previous batch, and would
+ *   filter the other input of the join accordingly.
  */
 final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan, known: Seq[Expression])
     extends Barrier {
@@ -31,8 +31,8 @@ final private[streamjoin] case class WatermarkBarrier(child: LogicalPlan, known:
 
 /**
  * Holds a left semi or anti join above its left input. Spark would push the join below an aggregate
- * (in batches whose right side is small), into each branch of a union, or below another join. It
- * would then buffer other rows than in the batch before, or become several joins.
+ * (in batches whose right side is small), into each branch of a union, or below another join. The
+ * join would then buffer different rows than in the previous batch, or become several joins.
  */
 final private[streamjoin] case class PushdownBarrier(child: LogicalPlan) extends Barrier {
   override protected def withNewChildInternal(newChild: LogicalPlan): PushdownBarrier = copy(child = newChild)

@@ -55,7 +55,7 @@ final private[streamjoin] case class InputWithClauses(clauses: Seq[Clause], chil
 
 /**
  * A join with the clauses of its inputs. It wraps Spark's own join, so all of Spark's rules know
- * it. It stays unresolved until its clauses are resolved, because they may add a column to a `*`
+ * it. It stays unresolved until its clauses are resolved, because these may add a column to a `*`
  * above it.
  */
 final private[streamjoin] case class JoinWithClauses(

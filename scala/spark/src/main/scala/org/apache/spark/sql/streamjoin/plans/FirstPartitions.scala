@@ -9,7 +9,7 @@ sealed private[streamjoin] trait FirstPartitions {
 
   /**
    * @param set
-   *   the number that is set
+   *   the configured number
    * @param atOnce
    *   number of tasks that run at once
    */
@@ -26,11 +26,11 @@ private[streamjoin] object FirstPartitions {
   case object One extends FirstPartitions
 
   /**
-   * How many tasks can run at once. With dynamic allocation that is on as many executors as there
-   * may be: the number is kept for good, and a query may start without any.
+   * How many tasks can run at once. With dynamic allocation, it assumes the maximum number of
+   * executors: the number of partitions is permanent, and a query may start without any executor.
    *
    * @param now
-   *   the tasks that can run at once on the executors that are there
+   *   the number of tasks that can run at once on the existing executors
    */
   def atOnce(conf: SparkConf, now: Int): Int =
     if (!Utils.isDynamicAllocationEnabled(conf)) now

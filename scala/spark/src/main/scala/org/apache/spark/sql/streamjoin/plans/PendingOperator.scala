@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.SparkPlan
 
 /**
- * An operator as a query is written, for which Spark has none. Which [[StatefulNode]] replaces it
- * is decided once per batch, when the optimizer is done.
+ * An operator in a query as written that Spark does not have. Once per batch, after the optimizer
+ * has run, a [[StatefulNode]] replaces it.
  */
 private[streamjoin] trait PendingOperator extends LogicalPlan {
 
@@ -19,16 +19,16 @@ private[streamjoin] trait PendingOperator extends LogicalPlan {
   /** Whether a filter above it that passes this test may move below it ([[withFilter]]). */
   def passes(conjunct: Expression): Boolean = false
 
-  /** The same operator with a filter on its input; called with what [[passes]]. */
+  /** The operator with a filter on its input; called only with a filter that [[passes]]. */
   def withFilter(condition: Expression): LogicalPlan =
     throw new UnsupportedOperationException(s"no filter passes $nodeName")
 
-  /** The same operator without some columns of its input; none if it has to keep them. */
+  /** The operator without some columns of its input; none if it has to keep them. */
   def without(columns: AttributeSet): Option[LogicalPlan] = None
 }
 
 /**
- * A rejected operator. It occurs only in a plan that is explained: `start()` throws the error.
+ * A rejected operator. It occurs only in explained plans, because `start()` throws the error.
  *
  * @param what
  *   short name of the operator
@@ -40,7 +40,7 @@ final private[streamjoin] case class RejectedOperator(
     rejection: AnalysisException
 ) extends LogicalPlan {
 
-  // The exception has neither columns nor nodes in it, but equals only itself.
+  // The exception contains neither columns nor nodes, but equals only itself.
   override protected def stringArgs: Iterator[Any] = Iterator(what, rejection.getCondition)
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): RejectedOperator =
@@ -56,7 +56,7 @@ final private[streamjoin] case class RejectedOperatorExec(
 ) extends SparkPlan {
   override def nodeName: String = what
 
-  override def simpleString(maxFields: Int): String = s"$nodeName refused: ${rejection.getMessage}"
+  override def simpleString(maxFields: Int): String = s"$nodeName rejected: ${rejection.getMessage}"
 
   override protected def doExecute(): RDD[InternalRow] = throw rejection
 

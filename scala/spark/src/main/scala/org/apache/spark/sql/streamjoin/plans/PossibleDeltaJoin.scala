@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
 /**
  * The columns that a SQL query selects from a join, until it is known whether the inputs are
- * arrangements. A delta join adds columns that a query around it refers to: by `*`, by `_diff`, or
- * as the columns of a view. So it stays unresolved until then, and nothing around it is resolved
- * too early.
+ * arrangements. A delta join adds columns that an outer query can refer to: with `*`, as `_diff`,
+ * or as the columns of a view. So this node stays unresolved until then, and the outer query is not
+ * resolved too early.
  */
 final private[streamjoin] case class PossibleDeltaJoin(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output

@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
 /**
- * One of our stateful operators, as the rest of a plan sees it, whatever its kind.
+ * One of our stateful operators of any kind, as seen by the rest of a plan.
  *
  * Watermark keys number the event-time columns of its inputs, from the first input to the last.
  */
@@ -16,16 +16,16 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
   /** Name of the kind in checkpoints: `interval_join`. */
   def kind: String
 
-  /** Number among our operators of the query, from the inputs up; also that of its state. */
+  /** Number among our operators of the query, from the inputs up; also the number of its state. */
   def ordinal: Int
 
   /** The output watermark of an emitted column, if the column has one. */
   def outputWatermark(column: Attribute): Option[ColumnWatermark]
 
-  /** What holds between the event times of each emitted row. */
+  /** The constraints between the event times of each emitted row. */
   def rowConstraints: RowConstraints
 
-  /** Spark's stateful operators above get the smallest of these as their watermark. */
+  /** Spark's stateful operators above receive the smallest of these as their watermark. */
   def outputWatermarksForSpark: Seq[ColumnWatermark]
 
   /** The received watermarks that decide when a row is evicted. */
@@ -34,14 +34,17 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
   /** The watermark key of an event-time column, and the watermark that is received for it. */
   def received(column: Attribute): Option[(Int, ColumnWatermark)]
 
-  /** The number of partitions, if an output row is in the same one in every attempt at a batch. */
+  /**
+   * The number of partitions, if an output row is in the same partition in every attempt at a
+   * batch.
+   */
   def partitions: Option[FirstPartitions]
 
   /**
-   * The same operator, once it is known which columns a stateful Spark operator above awaits.
+   * The operator, once it is known which columns a stateful Spark operator above awaits.
    *
    * @param lags
-   *   by watermark key: how far Spark's watermark has to stay below ours, in microseconds
+   *   by watermark key: how far Spark's watermark must stay below ours, in microseconds
    */
   def awaiting(lags: Map[Int, Long]): StatefulNode
 
@@ -58,21 +61,21 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
    * The error for a watermark key whose output watermark never moves.
    *
    * @param waiting
-   *   what awaits it
+   *   the operation that awaits it
    */
   def undefinedWatermark(key: Int, waiting: String): AnalysisException
 
-  /** What must not change while a checkpoint is in use. */
+  /** The properties that must not change while a checkpoint is in use. */
   def description: OperatorDescription
 }
 
 /**
- * What must not change while the state of an operator is in use, as text.
+ * The properties that must not change while the state of an operator is in use, as text.
  *
  * @param written
- *   what the query says; known, and checked, when the query starts
+ *   properties from the query; known and checked when the query starts
  * @param planned
- *   what the optimizer decides, such as the columns that are buffered; checked in the first batch
+ *   properties that the optimizer decides, such as the buffered columns; checked in the first batch
  *   of a run
  */
 final private[streamjoin] case class OperatorDescription(
@@ -82,7 +85,10 @@ final private[streamjoin] case class OperatorDescription(
   def all: Map[String, String] = written ++ planned
 }
 
-/** An operator that buffers and emits its rows by one time, the column with watermark key 0. */
+/**
+ * An operator that buffers and emits its rows in the order of one time, the column with watermark
+ * key 0.
+ */
 private[streamjoin] trait RowtimeNode extends StatefulNode {
 
   /** The event-time columns, by watermark key. */

@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{JoinType => SparkJoinType}
 
 /**
- * A stream-stream join that we run, hidden from Spark's checker of unsupported operations, which
- * rejects some of them (left anti joins; outer joins whose bound it does not see). It is in the
- * query only while the checker looks at it; `rules.start.RestoreJoins` turns it back into a `Join`
- * before anything else happens.
+ * A stream-stream join of streamjoin, hidden from Spark's checker of unsupported operations, which
+ * rejects some of these joins (left anti joins; outer joins whose bound it does not see). It is in
+ * the query only while the checker runs; `rules.start.RestoreJoins` converts it back to a `Join`
+ * right afterwards.
  */
 final private[streamjoin] case class UncheckedStreamJoin(
     left: LogicalPlan,

@@ -13,14 +13,13 @@ import org.apache.spark.sql.streamjoin.joins.table.LookUpKind
 import org.apache.spark.sql.streamjoin.operator.ArrangedJoinKind
 
 /**
- * The joins with arrangements in a query, as it is written: their optimized form may differ from
- * run to run.
+ * The joins with arrangements in a query as written: their optimized form may differ between runs.
  */
 private[streamjoin] object ArrangedJoins {
 
   private val kinds: Seq[ArrangedJoinKind] = Seq(DeltaKind, LookUpKind)
 
-  /** What the checkpoint says of them, in plan order. */
+  /** Their descriptions for the checkpoint, in plan order. */
   def in(analyzed: LogicalPlan): Seq[Description] = {
     val query = OptimizedQuery.atBatchTime(analyzed)
     query.collect(Function.unlift(join => kinds.find(_.isMine(join)).map(_.describe(join, query)))).flatten
@@ -38,8 +37,8 @@ private[streamjoin] object ArrangedJoins {
 
   /**
    * The first step of such joins in a run: checks them against the checkpoint, or records them
-   * there. Each join takes it when it is planned, because no other code of ours runs before the
-   * first batch.
+   * there. Each join takes this step when it is planned, because no other code of streamjoin runs
+   * before the first batch.
    */
   def beginRun(session: SparkSession): Unit =
     PlannedBatch.current(session).map(_.execution).foreach { execution =>

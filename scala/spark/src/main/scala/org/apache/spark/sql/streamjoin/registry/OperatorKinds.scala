@@ -27,7 +27,7 @@ private[streamjoin] object OperatorKinds {
       .find(_ != Recognition.NotApplicable)
       .getOrElse(Recognition.NotApplicable)
 
-  /** @param name as in checkpoints; none if a newer version wrote it */
+  /** @param name name in checkpoints; the result is none if a newer version wrote it */
   def named(name: String): Option[OperatorKind] = kinds.find(_.name == name)
 
   def plan(

@@ -6,14 +6,14 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * The rows of one bucket in one batch, if they are too many to be sorted at once. They are cut into
- * parts, by time, and rows of nearly the same time by a hash. The cuts follow from the set of rows,
- * and each part is sorted into segments by its rows alone, so the result does not depend on the
+ * The rows of one bucket in one batch, if there are too many to sort at once. They are cut into
+ * parts by time, and rows of nearly the same time by a hash. The cuts depend only on the set of
+ * rows, and each part is sorted into segments independently, so the result does not depend on the
  * segments that the rows were in before.
  *
  * In this order: [[weigh]] all rows, [[cut]] the parts, [[scatter]] all rows, [[drain]] part by
- * part. If memory is short, parts are spilled to the store. A row is read from the store three
- * times at most.
+ * part. If memory is short, parts are spilled to the store. A row is read from the store at most
+ * three times.
  *
  * @param canSpill
  *   whether parts may be spilled to the store
@@ -46,7 +46,7 @@ final private[state] class Backlog(
   private val hashBits = new Array[Int](Bins)
   private var parts: IndexedSeq[Part] = IndexedSeq.empty
 
-  /** Call it once all rows have been weighed. */
+  /** Call this after all rows have been weighed. */
   def cut(): Unit = {
     var last = -1
     var room = 0L
@@ -71,7 +71,7 @@ final private[state] class Backlog(
   private var held = 0L
   private var spilled = 0L
 
-  /** Bytes that are worth spilling: enough for every part to fill a page. */
+  /** The number of bytes that is worth spilling: enough for every part to fill a page. */
   private def worthSpilling: Long = math.max(PartBytes, 2L * parts.size * IndexMemory.PageBytes)
 
   def scatter(segment: Segment): Unit = segment.foreachLive { (_, place) =>
@@ -125,10 +125,10 @@ private object Backlog {
   /** Bytes of rows that are sorted at once. */
   private val PartBytes = 8L << 20
 
-  /** A bucket's span is divided into this many bins to see where its rows are. */
+  /** A bucket's span is divided into this many bins to determine the distribution of its rows. */
   private val BinBits = 12
   private val Bins = 1 << BinBits
 
-  /** Not the seed of the hash that rows are sorted by. */
+  /** Different from the seed of the hash by which rows are sorted. */
   private val HashSeed = 1
 }

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.state
 import scala.collection.mutable
 
 /**
- * The numbers of buckets, which have several widths. A level-0 bucket is as wide as its input asks
- * for, a bucket of each higher level spans four of the level below:
+ * The numbers of buckets, which have several widths. The input determines the width of a level-0
+ * bucket; a bucket of each higher level spans four of the level below:
  *
  * {{{
  *   level 2   |               0               |
@@ -45,9 +45,9 @@ private[state] object Buckets {
 }
 
 /**
- * The bucket level for the rows of a batch: the lowest one at which they fall into few buckets. A
- * history that spans years in one batch then makes as many segments, and values in the store, as
- * its bytes need, not its span. The level follows from the set of rows, not from their order.
+ * The bucket level for the rows of a batch: the lowest one at which they fall into few buckets. So
+ * a batch with a history of years has a number of segments, and of values in the store, that
+ * depends on its bytes, not on its span. The level depends on the set of rows, not on their order.
  */
 final private[state] class BatchLevel(highest: Int) {
   private val buckets = mutable.HashSet.empty[Long]

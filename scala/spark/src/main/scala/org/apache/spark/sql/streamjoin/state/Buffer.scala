@@ -27,8 +27,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * @param bucketWidth
  *   width of a level-0 bucket, in microseconds
  * @param isDurable
- *   whether this task stores the rows; otherwise another task does, and this one has them in memory
- *   only
+ *   whether this task stores the rows; otherwise another task stores them, and this one has them
+ *   only in memory
  */
 final private[streamjoin] class Buffer(
     val side: Int,
@@ -45,15 +45,15 @@ final private[streamjoin] class Buffer(
   /** The batch had too many rows to collect them all before building segments. */
   private var flushedEarly = false
 
-  /** Bucket and number of segments that the batch began with and that have left. */
+  /** Bucket and number of removed segments that existed at the start of the batch. */
   private val droppedSinceBase = mutable.ArrayBuffer.empty[(Long, Long)]
 
   /** Rows with an expiry time below these have been evicted. */
   private[state] var evictedBelow: Array[Long] = Array.fill(layout.expiring.length)(Long.MinValue)
 
-  // A batch begins.
+  // Start of a batch.
 
-  /** Marks all segments as those of the version that the next batch begins with. */
+  /** Marks all segments as belonging to the version with which the next batch starts. */
   private[state] def begin(): Unit = {
     droppedSinceBase.clear()
     segments.foreach { segment =>
@@ -63,8 +63,8 @@ final private[streamjoin] class Buffer(
   }
 
   /**
-   * Drops what the last batch, finished or not, added or changed. Returns the bucket and number of
-   * the segments to be read in its place.
+   * Drops the segments that the last batch, finished or not, added or changed. Returns the bucket
+   * and number of the segments to read instead.
    */
   private[state] def rewind(below: Array[Long]): Seq[(Long, Long)] = {
     arrivals.clear()
@@ -78,7 +78,7 @@ final private[streamjoin] class Buffer(
 
   def segments: Iterator[Segment] = buckets.values.iterator.asScala.flatMap(_.segments.iterator)
 
-  /** Segments of the rows that were appended in this batch. */
+  /** Segments of rows that were appended in this batch. */
   def fresh: collection.Set[Segment] = freshSegments
 
   def rows: Long = segments.map(_.live.toLong).sum + arrivals.count
@@ -104,7 +104,7 @@ final private[streamjoin] class Buffer(
 
   // Adding rows.
 
-  /** Buffers a copy of the row. It is not found before [[arrive]]. */
+  /** Buffers a copy of the row. It cannot be found before [[arrive]]. */
   private[state] def append(row: UnsafeRow): Unit = {
     if (arrivals.exceeds(Buffer.MostArrivals, row)) {
       arrive()
@@ -163,7 +163,7 @@ final private[streamjoin] class Buffer(
       segment.unload()
     }
 
-  /** How far the limits have to move until the whole segment is evicted. */
+  /** How far the limits must move before the whole segment is evicted. */
   private[state] def timeLeft(segment: Segment): Long = {
     var left = Long.MaxValue
     var at = 0
@@ -174,7 +174,7 @@ final private[streamjoin] class Buffer(
     left
   }
 
-  // A batch ends.
+  // End of a batch.
 
   private def write(segment: Segment, store: SegmentStore): Unit =
     if (!isDurable) ()
@@ -182,14 +182,15 @@ final private[streamjoin] class Buffer(
     else if (segment.flagsChanged) store.writeFlags(side, segment)
 
   /**
-   * Writes all changes to the store. The segments that can be read from it then, row by row, follow
-   * from the version before, the rows of the batch and the limits. They do not depend on the order
-   * in which the rows came, on the memory available, or on whether the index was cached: every
-   * attempt at the batch writes the same.
+   * Writes all changes to the store. The segments in the store, row by row, depend only on the
+   * previous version, the rows of the batch and the limits. They do not depend on the order in
+   * which the rows arrived, on the available memory, or on whether the index was cached: every
+   * attempt at the batch writes the same segments.
    */
   private[state] def write(store: SegmentStore, shrink: () => Unit): Unit = {
     settle()
-    // First, so that none of them counts as a neighbour: another attempt may have dropped it whole.
+    // First, so that none of them is merged with others: another attempt may have dropped it as a
+    // whole.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
     if (flushedEarly) arriveAtOnce(store, shrink)
     val compaction = new Compaction(this, buckets, store)
@@ -219,7 +220,7 @@ final private[streamjoin] class Buffer(
 
   /**
    * Rebuilds the segments of this batch, bucket by bucket, as if all of its remaining rows had been
-   * collected first: at once, or in parts if they are too many.
+   * collected first: at once, or in parts if there are too many.
    */
   private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
     val before = freshSegments.toSeq.groupBy(segment => Buckets.raised(segment.bucket, batchLevel.level))
@@ -276,7 +277,7 @@ final private[streamjoin] class Buffer(
 
 private[streamjoin] object Buffer {
 
-  /** Bytes of rows that are collected before they are put into segments. */
+  /** The number of bytes of rows that are collected before they are put into segments. */
   private val MostArrivals = 16L << 20
 
   /** `to - from`, capped at what a long can hold. */
@@ -288,7 +289,7 @@ private[streamjoin] object Buffer {
   /** The segments of one span of time. */
   final private[state] class Bucket(val number: Long) {
 
-    /** Sorted by number, in whatever order they are read. */
+    /** Sorted by number, independent of the order in which they are read. */
     val segments: mutable.ArrayBuffer[Segment] = mutable.ArrayBuffer.empty[Segment]
 
     /** Bytes in the store. */

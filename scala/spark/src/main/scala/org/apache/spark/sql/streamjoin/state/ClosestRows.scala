@@ -7,15 +7,16 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * Finds the rows of a buffer that are closest in time to given rows of the same key. The buffer
- * must not change meanwhile.
+ * must not change during this time.
  *
- * A look-up begins with the segments nearest to its time and ends when no segment that is left can
+ * A look-up starts with the segments nearest to its time and ends when no remaining segment can
  * have a closer row. In a segment, the index finds the rows of the key; if there are many, they are
- * sorted by time and a binary search finds the closest. If many have one time, the latest of them
- * is determined once. So a look-up costs what is near its time, not what the buffer holds.
+ * sorted by time and a binary search finds the closest. If many rows have the same time, the latest
+ * of them is determined once. So the cost of a look-up depends on the rows near its time, not on
+ * the size of the buffer.
  *
- * If segments have to be read from the store, rows ask together ([[Asked]]), so that each segment
- * is read once for all of them, and only if it may have a row for one.
+ * If segments have to be read from the store, rows are looked up together ([[Asked]]), so that each
+ * segment is read once for all of them, and only if it may have a row for one of them.
  *
  * @param asking
  *   layout of the given rows
@@ -33,18 +34,18 @@ final private[streamjoin] class ClosestRows(
   private val byLowest = buffer.segments.filter(_.live > 0).toArray.sortBy(_.lowest(0))
   private val lowest = byLowest.map(_.lowest(0))
 
-  /** The highest time of a segment and those before it. */
+  /** The highest time in a segment and those before it. */
   private val highestSoFar = byLowest.map(_.highest(0)).scanLeft(Long.MinValue)(math.max(_, _)).tail
   private val byHighest = byLowest.sortBy(_.highest(0))
   private val highest = byHighest.map(_.highest(0))
 
-  /** The lowest time of a segment and those after it. */
+  /** The lowest time in a segment and those after it. */
   private val lowestFromHere = byHighest.map(_.lowest(0)).scanRight(Long.MaxValue)(math.min(_, _)).init
 
   private var (best, candidate) = (new UnsafeRow(buffer.layout.fields), new UnsafeRow(buffer.layout.fields))
   private var isFound = false
 
-  /** The times that a row must have to be as close as the best one, or closer. */
+  /** The range of times in which a row is at least as close as the best one. */
   private var (from, to) = (0L, 0L)
 
   /** Whether the best row has changed since the segment was chosen. */
@@ -56,13 +57,13 @@ final private[streamjoin] class ClosestRows(
     isFound = false
   }
 
-  /** Whether some rows are in the store only. */
+  /** Whether some rows are only in the store. */
   def isBeyondMemory: Boolean = byLowest.exists(!_.isLoaded)
 
-  /** How many bytes of rows may ask together, with what they find. */
+  /** How many bytes of rows may be looked up together, including the found rows. */
   def room: Long = memory.allowance / ClosestRows.Part
 
-  /** A row that asks, with the times between which it looks; it finds a copy. */
+  /** A row to look up, with the range of times to search; it receives a copy of the found row. */
   final class Asked(
       val row: UnsafeRow,
       private[ClosestRows] var from: Long,
@@ -70,21 +71,21 @@ final private[streamjoin] class ClosestRows(
   ) {
     private[ClosestRows] val hash: Int = asking.hash(row.getBaseObject, row.getBaseOffset)
 
-    /** The row that is found, or null. */
+    /** The found row, or null. */
     var found: UnsafeRow = _
   }
 
-  /** The average size of what a row may find. */
+  /** The average size of a found row. */
   val rowBytes: Long = {
     val rows = byLowest.iterator.map(_.rows.toLong).sum
     if (rows == 0) 0L else byLowest.iterator.map(_.payload).sum / rows
   }
 
-  /** Finds the last row of the key for each. */
+  /** Finds the last row of the key for each row. */
   def last(asked: Array[Asked]): Unit =
     byLowest.reverseIterator.foreach(lookTogether(_, asked, forLast = true))
 
-  /** Finds the first row of the key for each. */
+  /** Finds the first row of the key for each row. */
   def first(asked: Array[Asked]): Unit = byHighest.foreach(lookTogether(_, asked, forLast = false))
 
   private def lookTogether(segment: Segment, asked: Array[Asked], forLast: Boolean): Unit = {
@@ -159,13 +160,13 @@ final private[streamjoin] class ClosestRows(
       val isSorted = index.isCrowded(slot)
       var low = index.from(segment, slot, from)
       var high = index.until(segment, slot, to)
-      // From the end with the closest rows.
+      // Starting at the end with the closest rows.
       while (low < high) {
         val at = if (forLast) high - 1 else low
         if (forLast) high = at else low = at + 1
         if (index.mayBe(at, hash) && isClose(segment, index.place(at), row))
           if (isSorted) {
-            // All others are farther, or as close.
+            // All others are farther away, or equally close.
             val time = segment.expiryTime(index.place(at), 0)
             def isTie(other: Int) = segment.expiryTime(index.place(other), 0) == time
             val hasTies = low < high && isTie(if (forLast) high - 1 else low)
@@ -185,7 +186,7 @@ final private[streamjoin] class ClosestRows(
     time >= from && time <= to && !segment.isGone(place) && segment.hasKey(place, asking, row)
   }
 
-  /** Takes the row at a place if it is closer than the best one so far. */
+  /** Selects the row at a place if it is closer than the best one so far. */
   private def offer(segment: Segment, place: Int, forLast: Boolean): Unit = {
     val time = segment.expiryTime(place, 0)
     segment.point(candidate, place)
@@ -204,7 +205,7 @@ final private[streamjoin] class ClosestRows(
   private val (tied, latestTied) =
     (new UnsafeRow(buffer.layout.fields), new UnsafeRow(buffer.layout.fields))
 
-  /** The place of the latest row of a key in a sorted slot, among those that have one time. */
+  /** The place of the latest row of a key in a sorted slot, among those with the same time. */
   private def latestOf(
       segment: Segment,
       index: SegmentIndex,
@@ -246,13 +247,15 @@ final private[streamjoin] class ClosestRows(
 
 private object ClosestRows {
 
-  /** Rows that ask together take this part of the memory. */
+  /** Rows that are looked up together use this part of the memory. */
   private val Part = 4
 
-  /** So many rows of one time are compared for each look-up. */
+  /** The maximum number of rows with the same time that are compared for each look-up. */
   private val FewTies = 8
 
-  /** The latest rows that are remembered; the look-ups of a batch come in the order of time. */
+  /**
+   * The maximum number of remembered latest rows; the look-ups of a batch are in the order of time.
+   */
   private val MostTies = 1 << 16
 
   /** Rows of a segment with the same time and the same hash of their keys. */

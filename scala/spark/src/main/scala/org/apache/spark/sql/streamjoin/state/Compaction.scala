@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * Rewrites the segments of a buffer at the end of a batch, so that a bucket has few of them, and a
- * level few small buckets. What it does depends on the segments alone, not on which of them are in
+ * level has few small buckets. The result depends only on the segments, not on which of them are in
  * memory.
  */
 final private[state] class Compaction(
@@ -19,9 +19,10 @@ final private[state] class Compaction(
   import Compaction._
 
   /**
-   * Merges the new segments of a bucket with those before them, once there are a few of which none
-   * is much larger than what came after it. A bucket then has about as many segments as its size
-   * has doubled, and a row is rewritten about as often. Rows that have left are dropped.
+   * Merges the new segments of a bucket with earlier ones, once there are several of which none is
+   * much larger than those after it. So the number of segments of a bucket is about the number of
+   * times that its size has doubled, and a row is rewritten about as often. Removed rows are
+   * dropped.
    */
   def mergeAlike(bucket: Buffer.Bucket): Unit = {
     val end = bucket.segments.lastIndexWhere(segment => segment.isFresh && segment.live > 0)
@@ -42,9 +43,9 @@ final private[state] class Compaction(
 
   /**
    * Merges the small buckets of a level into wider ones, once there are many: small batches next to
-   * a stalled input, or rows spread thinly over years, would leave a bucket each. They go to the
-   * lowest level at which they are few, so a row is rewritten only a few times until its bucket is
-   * no longer small.
+   * a stalled input, or rows spread thinly over years, would create one bucket each. They move to
+   * the lowest level at which there are few of them, so a row is rewritten only a few times until
+   * its bucket is no longer small.
    */
   def widenSmall(): Unit = if (buckets.size > MostSmall) {
     val highest = Buckets.highestLevel(buffer.bucketWidth)
@@ -117,7 +118,7 @@ final private[state] class Compaction(
     into
   }
 
-  /** Rewrites a segment without the rows that have left, if they are most of it. */
+  /** Rewrites a segment without the removed rows, if they are the majority. */
   def rewriteSparse(segment: Segment): Unit = {
     buffer.load(segment, store)
     segment.settleRemoved()
@@ -131,7 +132,8 @@ private[state] object Compaction {
   private val MostAlike = 3
 
   /**
-   * Buckets smaller than [[SmallBytes]] that a level may have, and how many they are merged into.
+   * The number of buckets smaller than [[SmallBytes]] that a level may have, and the number of
+   * buckets into which they are merged.
    */
   private[state] val MostSmall = 256
   private val FewWide = MostSmall / 4

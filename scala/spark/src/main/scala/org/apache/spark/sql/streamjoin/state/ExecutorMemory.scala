@@ -3,9 +3,9 @@ package org.apache.spark.sql.streamjoin.state
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 /**
- * The bytes that the indexes of many tasks hold in memory together, between batches included. Every
- * index must be [[IndexMemory.close]]d when it is dropped, whatever happened to its task, or it
- * counts forever.
+ * The bytes that the indexes of all tasks together hold in memory, also between batches. Every
+ * index must be [[IndexMemory.close]]d when it is dropped, even if its task failed, or it is
+ * counted forever.
  */
 final private[streamjoin] class ExecutorMemory {
   private val bytes = new AtomicLong
@@ -34,11 +34,11 @@ private[streamjoin] object ExecutorMemory {
 
   /**
    * @param limit
-   *   bytes that all indexes together should not exceed; each query has its own limit
+   *   maximum number of bytes of all indexes together; each query has its own limit
    */
   final case class Limit(memory: ExecutorMemory, limit: Long)
 
-  /** For an index on its own. */
+  /** For an index without others. */
   def unlimited: Limit = Limit(new ExecutorMemory, Long.MaxValue)
 
   def limit(set: Option[Long]): Limit =

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Evicts the rows of a buffer that have a time below its eviction limit; on request, returns those
- * that never matched.
+ * Evicts the rows of a buffer with a time below its eviction limit; on request, returns those that
+ * never matched.
  *
  * A segment whose rows have all expired is dropped as a whole, without being read if no rows are
  * requested.

@@ -7,14 +7,14 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreId, StateStoreProviderId}
 
-/** An index that waits for its store's next batch, for any kind of operator. */
+/** An index that waits for the next batch of its store, for any kind of operator. */
 private[streamjoin] trait CachedIndex {
   def memory: IndexMemory
 
   /** When it was put into the cache, in nanoseconds. */
   @volatile private[state] var idleSince: Long = 0L
 
-  /** Drops the index, which then no longer counts. */
+  /** Drops the index, which is then no longer counted. */
   private[state] def close(): Unit
 }
 
@@ -24,8 +24,8 @@ private[streamjoin] trait CachedIndex {
  * another executor), the index is dropped at most [[SweepSeconds]] later. A task takes an index out
  * of the cache while it works on it, so no two tasks share one.
  *
- * A store has one index, that of its latest run. What a stopped run has left is dropped when the
- * next run begins, so that it does not take a share of the memory.
+ * A store has one index, that of its latest run. The index of a stopped run is dropped when the
+ * next run starts, so that it does not use a share of the memory.
  */
 private[streamjoin] object IndexCache {
   val SweepSeconds = 5L
@@ -64,8 +64,8 @@ private[streamjoin] object IndexCache {
 
   /**
    * Drops the indexes of stores that Spark has unloaded. While memory is short, also drops those
-   * that hold more than their share and have been idle for a while, as only an index's own tasks
-   * can shrink it.
+   * that hold more than their share and have been idle for a while, because only its own tasks can
+   * shrink an index.
    */
   def sweep(
       isLoaded: StateStoreProviderId => Boolean = StateStore.isLoaded,

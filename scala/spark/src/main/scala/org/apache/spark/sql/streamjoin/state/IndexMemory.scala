@@ -6,21 +6,21 @@ import scala.collection.mutable
  * The bytes that one task's index holds in memory, and its limit: its budget or, while all indexes
  * of the executor together exceed theirs, its fair share if that is less.
  *
- * The limit is met between steps, not within them: a step needs the rows that have just come, or
- * the two segments that it compares, in memory.
+ * The limit is enforced between steps, not within them: a step needs the rows that have just
+ * arrived, or the two segments that it compares, in memory.
  */
 final private[streamjoin] class IndexMemory(
     val budget: Long,
     initial: ExecutorMemory.Limit = ExecutorMemory.unlimited
 ) {
   @volatile private var executor = initial
-  // Volatile, and changed under the lock: a cancelled task may still be running when its index is
+  // Volatile, and changed under the lock: a canceled task may still be running when its index is
   // closed.
   @volatile private var bytes = 0L
   private var closed = false
   executor.memory.begin()
 
-  /** Pages that are not in use. */
+  /** Unused pages. */
   private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
   private var lent = 0
   private var mostLent = 0
@@ -32,7 +32,7 @@ final private[streamjoin] class IndexMemory(
     if (!closed) executor.memory.add(change)
   }
 
-  /** The part of [[used]] for key hashes of rows that are in the store only. */
+  /** The part of [[used]] for key hashes of rows that are only in the store. */
   private var keyBytes = 0L
 
   def keys: Long = keyBytes
@@ -59,11 +59,11 @@ final private[streamjoin] class IndexMemory(
   /** Whether all indexes of the executor together exceed their limit. */
   def isExecutorFull: Boolean = executor.memory.used > executor.limit
 
-  /** Bytes that the index may hold at present. */
+  /** The number of bytes that the index may currently hold. */
   def allowance: Long =
     if (executor.memory.used <= executor.limit) budget else math.min(budget, share)
 
-  /** Whether so many more bytes exceed neither the budget nor the limit of the executor. */
+  /** Whether this many additional bytes exceed neither the budget nor the limit of the executor. */
   def hasRoomFor(more: Long): Boolean =
     bytes + more <= budget && executor.memory.used + more <= executor.limit
 
@@ -72,7 +72,7 @@ final private[streamjoin] class IndexMemory(
 
   private def share: Long = executor.limit / math.max(1, executor.memory.indexes)
 
-  /** Stops counting; the index is dropped. */
+  /** Stops counting, because the index is dropped. */
   def close(): Unit = synchronized {
     if (!closed) {
       closed = true
@@ -103,7 +103,9 @@ final private[streamjoin] class IndexMemory(
     if (page.length == IndexMemory.PageBytes && !exceeded) pages += page else add(-page.length)
   }
 
-  /** Keeps as many pages as this batch used at once, or none if memory is short. */
+  /**
+   * Keeps the number of pages that this batch used at the same time, or none if memory is short.
+   */
   def endBatch(): Unit = {
     while (pages.nonEmpty && (exceeded || pages.size > mostLent)) add(-pages.remove(pages.size - 1).length)
     mostLent = lent

@@ -5,7 +5,9 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 import streamjoin.core.Side
 
-/** Reads the index of a [[JoinState]] from a version of its store, all of it or what it lacks. */
+/**
+ * Reads the index of a [[JoinState]] from a version of its store: all of it, or the missing part.
+ */
 private[streamjoin] object IndexReading {
 
   def checkReplicated(index: JoinIndex, store: ReadStateStore): Unit =
@@ -20,7 +22,7 @@ private[streamjoin] object IndexReading {
         )
     }
 
-  /** Two of them, whatever the number of buffers: the format has two sides. */
+  /** Always two, independent of the number of buffers: the format has two sides. */
   def headers(buffers: Seq[Buffer]): Seq[SegmentFormat.SideHeader] = {
     val all = buffers.map(header)
     all.padTo(2, all.last.copy(segments = 0, flagged = 0, rows = 0))
@@ -63,8 +65,9 @@ private[streamjoin] object IndexReading {
   }
 
   /**
-   * Takes an index back to the version that its last batch began with. The cost follows what that
-   * batch touched, not the size of the state; a broadcast side is reread as a whole.
+   * Resets an index to the version with which its last batch started. The cost depends on the
+   * segments that the batch changed, not on the size of the state; a broadcast side is reread
+   * completely.
    */
   def rewind(
       index: JoinIndex,
@@ -80,7 +83,8 @@ private[streamjoin] object IndexReading {
    * Reads the segments that a version has and an index lacks.
    *
    * @param hasBase
-   *   the index still has what its last batch did not change; otherwise it is empty
+   *   whether the index still has the segments that its last batch did not change; otherwise it is
+   *   empty
    */
   private def fill(
       index: JoinIndex,
@@ -151,7 +155,7 @@ private[streamjoin] object IndexReading {
 
   /**
    * The index of a committed version, for another query or process to read. Nothing is written to
-   * the store; the caller releases it.
+   * the store. The caller must release it.
    */
   def readOnly(store: ReadStateStore, layouts: Seq[RowLayout], budget: Long): JoinIndex = {
     val segments = new SegmentStore(store)

@@ -5,7 +5,7 @@ import java.util.{PriorityQueue, UUID}
 import streamjoin.core.Side
 
 /**
- * The buffers at one version of the state, in memory: a cache of the store.
+ * The in-memory buffers at one version of the state: a cache of the store.
  *
  * @param memory
  *   memory of all buffers, except one that another task stores
@@ -22,12 +22,12 @@ final private[streamjoin] class JoinIndex(
   private[state] var token: UUID = _
 
   /**
-   * Token of the commit that the last batch, finished or not, began with; the index can go back to
-   * it.
+   * Token of the commit with which the last batch, finished or not, started; the index can be reset
+   * to it.
    */
   private[state] var base: UUID = _
 
-  /** A batch begins with the rows of this version. */
+  /** Called when a batch starts with the rows of this version. */
   private[state] def begin(version: Option[UUID]): Unit = {
     base = version.orNull
     token = null
@@ -51,8 +51,8 @@ final private[streamjoin] class JoinIndex(
   }
 
   /**
-   * Unloads segments of all buffers until the budget is met, first those with the least time left
-   * until they are evicted, as they will be probed for the shortest time.
+   * Unloads segments of all buffers until the rest fits the budget. Those that will be evicted
+   * first are unloaded first, because they will be probed for the shortest time.
    *
    * @param inUse
    *   segments that stay in memory
@@ -80,7 +80,9 @@ private[state] object JoinIndex {
       first.buffer.unload(first.segment, store)
     }
 
-    /** Loads a segment if it fits, or if unloading segments that leave before it makes room. */
+    /**
+     * Loads a segment if it fits, or if unloading segments that will be evicted earlier makes room.
+     */
     def offer(buffer: Buffer, segment: Segment, load: () => Unit): Unit = {
       val fits = memory.used + segment.size <= memory.allowance
       val staysLonger = !queue.isEmpty && queue.peek().compareTo(leaving(buffer, segment)) < 0
@@ -93,7 +95,10 @@ private[state] object JoinIndex {
       Leaving(buffer.timeLeft(segment), segment.highest(0), buffer, segment)
   }
 
-  /** Until a limit is known, all segments have the same time left, and the older ones go first. */
+  /**
+   * Until a limit is known, all segments have the same remaining time, and the older ones are
+   * unloaded first.
+   */
   final private case class Leaving(timeLeft: Long, newest: Long, buffer: Buffer, segment: Segment)
       extends Comparable[Leaving] {
     override def compareTo(other: Leaving): Int = {

@@ -9,17 +9,18 @@ import org.apache.spark.sql.execution.streaming.state.{ReadStateStore, StateStor
 import streamjoin.core.Side
 
 /**
- * The rows that one task keeps: a buffer for each input whose rows wait, one or two, and perhaps a
- * table. They are in a state store, which is durable, and in an index in memory, which is a cache
- * of one version of the store. Correctness rests on this:
+ * The rows that one task keeps: one or two buffers, one for each input whose rows wait, and
+ * optionally a table. They are in a state store, which is durable, and in an in-memory index, which
+ * is a cache of one version of the store. Correctness depends on these properties:
  *
  *   - Nothing is durable before [[commit]]. Segments that are spilled to the store earlier belong
  *     to a version that is dropped unless it is committed.
- *   - So a retry opens the version that the first attempt opened, sees nothing of that attempt,
- *     even if it committed, and writes the same segments.
- *   - Every commit writes a header with a new token, and the index takes it over only afterwards. A
- *     cached index is used as it is only if its token is that of the version that the task was
- *     given. The version's number would not do: two attempts at one batch have the same.
+ *   - So a retry opens the version that the first attempt opened, sees none of that attempt's
+ *     changes, even if it committed, and writes the same segments.
+ *   - Every commit writes a header with a new token, and the index adopts the token only
+ *     afterwards. A cached index is used unchanged only if its token is that of the version that
+ *     the task was given. The version's number is not sufficient: two attempts at one batch have
+ *     the same number.
  *
  * {{{
  *   store   version N, token t  ---------- batch N ---------->  commit: version N + 1, token u
@@ -32,7 +33,8 @@ import streamjoin.core.Side
  * }}}
  *
  * An index goes back, for example, for a second action in a `foreachBatch`. A task that fails drops
- * its index, so its retry reads all segments, as does a restart or a move to another executor.
+ * its index, so its retry reads all segments. A restart or a move to another executor also reads
+ * all segments.
  *
  * @param layouts
  *   layout of the rows of each buffer
@@ -41,7 +43,7 @@ import streamjoin.core.Side
  * @param budget
  *   bytes that the index may hold in memory
  * @param cached
- *   the index that an earlier task left, if any
+ *   the index left by an earlier task, if any
  * @param replicated
  *   a side that another task stores, if any
  * @param executor
@@ -68,7 +70,7 @@ final private[streamjoin] class JoinState(
   /** The cached index matched the store, so nothing was read. */
   val reused: Boolean = cached.exists(index => header.exists(_.token == index.token))
 
-  /** The cached index was one batch ahead, finished or not, and went back. */
+  /** The cached index was one batch ahead, finished or not, and was reset. */
   val rewound: Boolean = !reused && cached.exists(index => header.exists(_.token == index.base))
 
   private var held: JoinIndex =
@@ -106,7 +108,7 @@ final private[streamjoin] class JoinState(
     buffer
   }
 
-  /** Makes [[lowest]] reflect appended and evicted rows. A commit does so, too. */
+  /** Makes [[lowest]] reflect appended and evicted rows, as a commit also does. */
   private[state] def settle(): Unit = index.all.foreach(_.settle())
 
   /**
@@ -116,7 +118,7 @@ final private[streamjoin] class JoinState(
     new MatchIterator(arrived(side), arrived(side.other), reach, index, segments)
 
   /**
-   * Rows that are not kept, and look for matches among those of a side.
+   * Finds matches of rows that are not kept among the rows of a side.
    *
    * @param layout
    *   layout of the rows; they have a time, as all rows in a buffer do
@@ -166,13 +168,13 @@ final private[streamjoin] class JoinState(
 
   def rows(side: Side): Long = index.buffer(side).rows
 
-  /** Bytes of the rows of a side, as Spark has them. */
+  /** Bytes of the rows of a side in Spark's format. */
   def payload(side: Side): Long = index.buffer(side).segments.map(_.payload).sum
 
   /** Rows in all buffers. */
   def rows: Long = index.all.map(_.rows).sum
 
-  /** Another task stores the rows of this side; this task only has a copy in memory. */
+  /** Another task stores the rows of this side; this task has only a copy in memory. */
   def isReplicated(side: Side): Boolean = !index.buffer(side).isDurable
 
   /** The lowest time among the rows of a side, by expiring time, once they are committed. */
@@ -217,8 +219,8 @@ final private[streamjoin] class JoinState(
 
   /**
    * Hands over the index of a batch that was abandoned because its remaining output is not needed;
-   * another run of the batch can go on with it. None if it has been handed over. A task that failed
-   * calls [[close]] instead.
+   * another run of the batch can continue with it. None if it has already been handed over. A
+   * failed task calls [[close]] instead.
    */
   def leaveOff(): Option[JoinIndex] = Option(held).map { _ =>
     passing.foreach(_.drop())
@@ -247,7 +249,7 @@ private[streamjoin] object JoinState {
    * @param index
    *   bytes of the index in memory
    * @param payload
-   *   bytes of the rows themselves
+   *   bytes of the rows alone
    * @param stored
    *   bytes of the segments in the store
    * @param segments
@@ -259,9 +261,9 @@ private[streamjoin] object JoinState {
 
   /**
    * A broadcast side: every task receives its rows, and one task stores them. The others hold them
-   * in memory, at the version of their own rows, so one token covers both. They cannot spill them,
-   * as their stores do not have them. So these rows have a cap of their own and leave the budget to
-   * the other side.
+   * in memory, at the version of their own rows, so one token covers both. They cannot spill these
+   * rows, because their stores do not contain them. So these rows have their own cap and leave the
+   * budget to the other side.
    *
    * @param cap
    *   bytes in memory beyond which the task fails

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.ReadStateStore
 
 /**
- * The rows of a committed version, for those who look at it. Each segment is read when its rows are
- * asked for, so that one of them is in memory.
+ * The rows of a committed version, for inspection. Each segment is read when its rows are
+ * requested, so that only one segment is in memory.
  *
  * @param layouts
  *   layout of the rows of each buffer
@@ -14,7 +14,7 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
   private val segments = new SegmentStore(store)
   private lazy val index = IndexReading.readOnly(store, layouts, budget = 0)
 
-  /** The rows in the buffer of an input; each overwrites the one before. */
+  /** The rows in the buffer of an input; each row overwrites the previous one. */
   def buffered(side: Int): Iterator[KeptRow] = {
     val buffer = index.all(side)
     buffer.segments.flatMap { segment =>
@@ -54,5 +54,5 @@ final private[streamjoin] case class KeptRow(
     isDeletion: Boolean
 )
 
-/** @param writtenIn batch that wrote the segment, if it says so */
+/** @param writtenIn batch that wrote the segment, if recorded */
 final private[streamjoin] case class SegmentId(bucket: Long, number: Long, writtenIn: Option[Long])

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * The times of the other input that a row can match: from the latest `time - constant` of `lower`
- * to the earliest `time + constant` of `upper`, inclusive. Times are the row's own, by position;
- * the range applies to the times by which the other input's rows are bucketed.
+ * to the earliest `time + constant` of `upper`, inclusive. Here `time` is one of the row's own
+ * times, by position; the range applies to the times by which the other input's rows are bucketed.
  */
 final private[streamjoin] case class ProbeTimeRange(lower: Seq[(Int, Long)], upper: Seq[(Int, Long)]) {
   private val lowerAt = lower.map(_._1).toArray
@@ -63,7 +63,8 @@ private[streamjoin] object ProbeTimeRange {
  * the block that may match it. A block is sorted by the times that its segments can match, so two
  * binary searches find these. So a fresh segment is read back at most once, a segment of the other
  * input at most once per block, and its index stays in the CPU cache while it is probed. The cost
- * of a long history follows its rows, not the segments of one input times those of the other.
+ * of a long history depends on its rows, not on the product of the numbers of segments of both
+ * inputs.
  */
 final private[streamjoin] class MatchIterator(
     own: Buffer,
@@ -127,7 +128,7 @@ final private[streamjoin] class MatchIterator(
     var more = true
     while (!found && more)
       if (a != null && row + 1 < a.places.length) {
-        // Fetched for each row: once many rows are removed, the index is rebuilt.
+        // Fetched for each row, because the index is rebuilt once many rows have been removed.
         index = b.keys.index
         row = nextProbe()
         if (row < a.places.length && !a.segment.isGone(a.places(row))) {
@@ -141,7 +142,7 @@ final private[streamjoin] class MatchIterator(
     found
   }
 
-  /** The next row that may have a match. This is the hot loop, and mostly finds none. */
+  /** The next row that may have a match. This is the hot loop, and it usually finds none. */
   private def nextProbe(): Int = {
     val (hashes, froms, tos) = (a.hashes, a.froms, a.tos)
     val (lowest, highest) = (b.lowest(0), b.highest(0))
@@ -176,7 +177,7 @@ final private[streamjoin] class MatchIterator(
     more
   }
 
-  /** Whether any row may have a match, judging without the rows of an unloaded segment. */
+  /** Whether any row may have a match, decided without the rows of an unloaded segment. */
   private def mayMeet(probing: Probing, candidates: Segment): Boolean = {
     val (lowest, highest) = (candidates.lowest(0), candidates.highest(0))
     probing.hashes.indices.exists { at =>
@@ -247,7 +248,7 @@ final private[streamjoin] class MatchIterator(
   def removeOther(): Unit = b.remove(otherPlace)
 }
 
-/** The rows of a segment as they probe: the place, key hash and matching times of each. */
+/** The rows of a probing segment: the place, key hash and matching times of each. */
 final private class Probing(val segment: Segment, reach: ProbeTimeRange) {
   private val live = segment.live
   val places = new Array[Int](live)
@@ -259,7 +260,7 @@ final private class Probing(val segment: Segment, reach: ProbeTimeRange) {
   var from: Long = Long.MaxValue
   var to: Long = Long.MinValue
 
-  /** All rows can match the times from `lastFrom` to `firstTo`, if there are any. */
+  /** Every row can match the times from `lastFrom` to `firstTo`, if this range is not empty. */
   var lastFrom: Long = Long.MinValue
   var firstTo: Long = Long.MaxValue
 
@@ -282,6 +283,6 @@ final private class Probing(val segment: Segment, reach: ProbeTimeRange) {
 
 private object Probing {
 
-  /** Bytes that a segment takes while it probes, with its hashes. */
+  /** Bytes that a probing segment uses, including its hashes. */
   def bytes(segment: Segment): Long = segment.size + 28L * segment.live
 }

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.state
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Finds the kept rows of the keys that other rows have, which are not kept. They pass in blocks of
- * a quarter of the memory that the index may hold. Each block reads a segment that is not in memory
+ * Finds the kept rows that have the keys of other rows, which are not kept. The latter pass in
+ * blocks of a quarter of the memory that the index may hold. Each block reads an unloaded segment
  * at most once.
  */
 final private[streamjoin] class PassingRows(
@@ -16,7 +16,7 @@ final private[streamjoin] class PassingRows(
   private val memory = index.memory
   private val block = new Buffer(PassingRows.Number, layout, kept.bucketWidth, memory, isDurable = false)
 
-  /** The pairs of the next rows, as many as there is room for. The block before must be done. */
+  /** The pairs of the next rows, as many as fit. The previous block must be finished. */
   def pairs(rows: Iterator[UnsafeRow]): MatchIterator = {
     drop()
     val most = memory.used + memory.allowance / PassingRows.Part
@@ -33,9 +33,9 @@ final private[streamjoin] class PassingRows(
 
 private object PassingRows {
 
-  /** Never stored, so no buffer of the state has this number. */
+  /** The rows are never stored, so no buffer of the state has this number. */
   private val Number = -1
 
-  /** A block takes this part of the memory: its rows are compared with loaded segments. */
+  /** A block uses this part of the memory: its rows are compared with loaded segments. */
   private val Part = 4
 }

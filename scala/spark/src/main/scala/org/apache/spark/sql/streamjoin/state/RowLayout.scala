@@ -7,9 +7,9 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * Where keys and times lie in the rows of one input, which are Spark's `UnsafeRow`s: null bits,
- * eight bytes per field, then variable-length data. Keys and times are fields of the row, and never
- * null.
+ * The positions of keys and times in the rows of one input, which are Spark's `UnsafeRow`s: null
+ * bits, eight bytes per field, then variable-length data. Keys and times are fields of the row and
+ * never null.
  *
  * @param types
  *   types of all fields
@@ -26,7 +26,7 @@ final private[streamjoin] class RowLayout(
     val times: Array[Int],
     val expiring: Array[Int]
 ) {
-  require(expiring.nonEmpty, "a time has to expire the rows")
+  require(expiring.nonEmpty, "a time must expire the rows")
 
   val fields: Int = types.size
   private val firstField = UnsafeRow.calculateBitSetWidthInBytes(fields)
@@ -37,7 +37,7 @@ final private[streamjoin] class RowLayout(
   private val oneFixed = keys.length == 1 && fixed(0)
   private val first = if (keys.isEmpty) 0 else keyOffset(0)
 
-  /** The values of the key, for people. */
+  /** The values of the key, for display. */
   def keyText(row: UnsafeRow): String = keysAsText.map(_.eval(row)).mkString(", ")
 
   private lazy val keysAsText =
@@ -66,8 +66,8 @@ final private[streamjoin] class RowLayout(
     }
 
   /**
-   * Another hash of the key, to find keys that are not equal and should be: the same for texts that
-   * differ only in blanks, in the case of ASCII letters, or in zeros before a number.
+   * Another hash of the key, to find keys that are not equal but should be: it is equal for texts
+   * that differ only in blanks, in the case of ASCII letters, or in leading zeros of a number.
    */
   def plainHash(base: AnyRef, row: Long): Long = {
     var hash = RowLayout.Seed.toLong
@@ -124,7 +124,7 @@ private object RowLayout {
     var i = 0
     while (i < length) {
       val byte = Platform.getByte(base, from + i)
-      // Bytes of other letters than those of ASCII are below zero.
+      // The bytes of non-ASCII letters are negative.
       if ((byte > ' ' || byte < 0) && (begun || byte != '0')) {
         begun = true
         all = (all ^ (if (byte >= 'A' && byte <= 'Z') byte + 32 else byte.toInt).toLong) * 0x100000001b3L

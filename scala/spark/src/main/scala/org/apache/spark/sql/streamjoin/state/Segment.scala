@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.Platform
 
 /**
  * Rows of one input and one bucket of time, packed one after the other. The bytes in memory are
- * those in the state store:
+ * identical to those in the state store:
  *
  * {{{
  *   segment   | header | row | row | ... | summary |     written once
@@ -15,9 +15,9 @@ import org.apache.spark.unsafe.Platform
  * }}}
  *
  * All rows are appended when the segment is built; from then on only their flags change: matched,
- * and gone (expired, or removed). A row is identified by its place, its offset in the segment,
- * which never changes. The rows can be left to the store ([[unload]]); what is known of them as a
- * whole stays in memory. [[SegmentFormat]] has the bytes.
+ * and gone (expired or removed). A row is identified by its place, its offset in the segment, which
+ * never changes. The rows can be dropped from memory ([[unload]]); only their summary then stays in
+ * memory. [[SegmentFormat]] describes the bytes.
  *
  * @param bucket
  *   number of the bucket that the times lie in
@@ -41,7 +41,7 @@ final private[streamjoin] class Segment(
   /** Where the rows will end once all are appended. */
   private var full = bytes
 
-  /** Including rows that are gone. */
+  /** Includes rows that are gone. */
   private var rowCount = 0
   private var liveCount = 0
   private var removedCount = 0
@@ -52,30 +52,33 @@ final private[streamjoin] class Segment(
   private val highestTimes = Array.fill(layout.expiring.length)(Long.MinValue)
   private var lowestIsOld = false
 
-  /** The separate flags as they are written, two bits per row; null until needed. */
+  /** The separate flags in their stored form, two bits per row; null until needed. */
   private var flagsApart: Array[Byte] = _
 
   private[state] val keys = new SegmentKeys(this, memory)
 
-  /** Its number in the bucket; later segments have higher ones. */
+  /** Its number in the bucket; later segments have higher numbers. */
   private[state] var number: Long = -1L
 
-  /** The store has this segment, under its number. */
+  /** Whether the store has this segment, under its number. */
   private[state] var isStored: Boolean = false
 
-  /** The store has separate flags for this segment. */
+  /** Whether the store has separate flags for this segment. */
   private[state] var flagsInStore: Boolean = false
 
-  /** Flags have changed since they were last written. */
+  /** Whether flags have changed since they were last written. */
   private[state] var flagsChanged: Boolean = false
 
-  /** The version that the batch began with has this segment, under its number. */
+  /** Whether the version with which the batch started has this segment, under its number. */
   private[state] var isOfBase: Boolean = false
 
-  /** This batch has removed or flagged rows, so the segment may differ from that version's. */
+  /**
+   * Whether this batch has removed or flagged rows, so that the segment may differ from that
+   * version's.
+   */
   private[state] var hasChanged: Boolean = false
 
-  /** It holds rows of the current batch. */
+  /** Whether it holds rows of the current batch. */
   private[state] var isFresh: Boolean = false
 
   /** Rows with an expiry time below these have been evicted; null until a batch evicts any. */
@@ -85,28 +88,28 @@ final private[streamjoin] class Segment(
   def live: Int = liveCount
   def isLoaded: Boolean = image != null
 
-  /** The segment was read from another task's store; this task's store does not have it. */
+  /** Whether the segment was read from another task's store; this task's store does not have it. */
   private[state] def forgetStore(): Unit = {
     isStored = false
     flagsInStore = false
     flagsChanged = false
   }
 
-  /** Bytes of the rows alone, as Spark has them. */
+  /** Bytes of the rows alone, in Spark's format. */
   def payload: Long = rowBytes
 
   /** Bytes in the store, without separate flags. */
   def size: Int = full + (if (hasSummary) summarySize else 0)
 
-  /** It was built or read in a format that has a summary. */
+  /** Whether it was built, or read in a format with a summary. */
   private var hasSummary = true
 
   def hasRoomFor(row: Int): Boolean = end + sizeOf(row) <= full
 
-  /** Bytes of the rows that are not gone, with their lengths and flags. */
+  /** Bytes of the remaining rows, with their lengths and flags. */
   def liveBytes: Long = liveSize
 
-  /** More rows were removed than are left, so rewriting the segment pays off. */
+  /** Whether more rows were removed than are left, so that rewriting the segment pays off. */
   def isSparse: Boolean = removedCount > liveCount
 
   def lowest(at: Int): Long = lowestTimes(at)
@@ -259,7 +262,7 @@ final private[streamjoin] class Segment(
       }
     }
 
-  /** Counts removed rows that have expired since as expired, just as reading the segment does. */
+  /** Counts removed rows that have expired since then as expired, as reading the segment does. */
   private[state] def settleRemoved(): Unit = {
     hasChanged = true
     removedCount = 0
@@ -270,14 +273,14 @@ final private[streamjoin] class Segment(
 
   // The store.
 
-  /** Drops the rows, which the store has; keeps the hashes of their keys if there is room. */
+  /** Drops the rows, which are in the store; keeps the hashes of their keys if there is room. */
   private[state] def unload(): Unit =
     if (isLoaded) {
       keys.keepSorted()
       forget()
     }
 
-  /** Keeps the key hashes of rows that were read but are left to the store. */
+  /** Keeps the key hashes of rows that were read but stay only in the store. */
   private[state] def keepKeys(rows: Array[Byte]): Unit = {
     image = rows
     keys.keepSorted()
@@ -292,7 +295,7 @@ final private[streamjoin] class Segment(
     image = null
   }
 
-  /** Frees all memory; the segment is not used again. */
+  /** Frees all memory; the segment must not be used again. */
   private[state] def discard(): Unit = if (!isDiscarded) {
     forget()
     keys.discard()
@@ -317,7 +320,7 @@ final private[streamjoin] class Segment(
     image
   }
 
-  /** The batch that wrote the segment, if it is loaded and says so. */
+  /** The batch that wrote the segment, if the segment is loaded and records it. */
   private[state] def writtenIn: Option[Long] = SegmentFormat.batchOf(image)
 
   /** The flags of all rows, two bits each; the array is not a copy. */
@@ -331,8 +334,8 @@ final private[streamjoin] class Segment(
   }
 
   /**
-   * Takes the figures of rows that were read from the store and checked, but not the rows, if no
-   * row has to be inspected: none is gone, and none has expired since.
+   * Adopts the summary of rows that were read from the store and checked, but not the rows
+   * themselves, if no row has to be inspected: none is gone, and none has expired since then.
    */
   private[state] def describe(rows: Array[Byte], flags: Array[Byte]): Boolean = {
     val summary = SegmentFormat.readSummary(rows, layout.expiring.length).filter { all =>
@@ -341,7 +344,7 @@ final private[streamjoin] class Segment(
     }
     summary.foreach { all =>
       reset(rows)
-      // From the bytes, whatever the header says: the caller compares the two.
+      // From the bytes, not from the header: the caller compares the two.
       rowCount = ((end - first - all.payload) / RowHeader).toInt
       liveCount = rowCount
       flaggedCount = all.flagged
@@ -368,7 +371,7 @@ final private[streamjoin] class Segment(
     Arrays.fill(highestTimes, Long.MinValue)
   }
 
-  /** Takes rows, and separate flags if any, that were read from the store and checked. */
+  /** Adopts rows, and separate flags if any, that were read from the store and checked. */
   private[state] def load(rows: Array[Byte], flags: Array[Byte]): Unit = {
     assert(!isLoaded || rowCount == 0, "a segment is read into an empty one")
     if (isLoaded) memory.add(-image.length)
@@ -378,7 +381,7 @@ final private[streamjoin] class Segment(
     if (flags != null || !describe(rows, null)) look(rows)
   }
 
-  /** Works out the figures row by row. */
+  /** Computes the summary row by row. */
   private def look(rows: Array[Byte]): Unit = {
     reset(rows)
     hasChanged = true // the limits may have moved since the version
@@ -409,7 +412,7 @@ private[streamjoin] object Segment {
   val MaxBytes: Int = 4 << 20
 
   /**
-   * Approximate bytes of a segment without its rows: the object, its arrays of times, and the
+   * Approximate bytes of a segment without its rows: the object, its arrays of times, and the map
    * entries for it and for its bucket.
    */
   private[state] val OwnBytes = 400

@@ -26,16 +26,15 @@ import org.apache.spark.unsafe.Platform
  *   array     null bits  offset and length | value | padding    what the store is given
  * }}}
  *
- * In memory, a value is an array that begins like an `UnsafeRow` of one binary column, so the store
- * is given the array without a copy. The offsets below count from the beginning of the value.
+ * In memory, a value is an array that starts like an `UnsafeRow` with one binary column, so the
+ * store receives the array without a copy. The offsets below count from the start of the value.
  *
- * A segment has the batch that wrote it, for those who look at the state; it is 0 where an older
+ * A segment records the batch that wrote it, for tools that inspect the state; it is 0 if an older
  * version wrote it, and no batch reads it.
  *
  * The flags of a row share four bytes with its number in the segment. The summary describes the
- * rows as they were written; if no row is gone, it is all that is needed to open the segment.
- * Format 2 has neither, and its checksum does not cover the format. Format 3 has buckets of one
- * width only.
+ * rows at the time of writing; if no row is gone, it is sufficient to open the segment. Format 2
+ * has neither, and its checksum does not cover the format. Format 3 has buckets of one width only.
  */
 private[streamjoin] object SegmentFormat {
 
@@ -53,7 +52,7 @@ private[streamjoin] object SegmentFormat {
   private val HeaderMagic = 0x534a4844
   private val PageMagic = 0x534a5047
 
-  /** Where the value begins in its array: after the null bits, and an offset with a length. */
+  /** Where the value starts in its array: after the null bits and an offset with a length. */
   val ValueAt = 16
 
   private val MagicAt = 0
@@ -69,13 +68,13 @@ private[streamjoin] object SegmentFormat {
   private val FieldsAt = 40
   private val BatchAt = 44
 
-  /** Where the rows of a segment begin. */
+  /** Where the rows of a segment start. */
   val RowsAt = 48
 
   private val FlagsRowCountAt = 16
   private val BitsAt = 24
 
-  /** A value is not what is expected; `found` says what it is. */
+  /** A value is not the expected one; `found` describes it. */
   final class Unreadable(val found: String) extends Exception(found)
 
   /** An array for a value of this many bytes. */
@@ -139,7 +138,7 @@ private[streamjoin] object SegmentFormat {
   /** Bytes of the summary after the rows. */
   def summarySize(times: Int): Int = TimesAt + 16 * times
 
-  /** What a segment says of its rows, so that they need not be read. */
+  /** The summary of a segment's rows, so that they do not have to be read. */
   final case class Summary(payload: Long, gone: Int, flagged: Int, lowest: Array[Long], highest: Array[Long])
 
   def writeSummary(bytes: Array[Byte], rowsEnd: Int, summary: Summary): Unit = {
@@ -191,7 +190,7 @@ private[streamjoin] object SegmentFormat {
     close(bytes, SegmentMagic)
   }
 
-  /** The batch that wrote a segment, if it says so. */
+  /** The batch that wrote a segment, if recorded. */
   def batchOf(bytes: Array[Byte]): Option[Long] = Some(int(bytes, BatchAt) - 1L).filter(_ >= 0)
 
   /** The number of rows of a segment; fails unless it is intact and the expected one. */
@@ -207,7 +206,7 @@ private[streamjoin] object SegmentFormat {
     int(bytes, RowCountAt)
   }
 
-  // Pages: opaque bytes. A [[Backlog]] never commits its pages, a [[VersionTable]] does.
+  // Pages: opaque bytes. A [[Backlog]] never commits its pages; a [[VersionTable]] does.
 
   def writePage(content: Array[Byte]): Array[Byte] = {
     val bytes = newValue(BodyAt + content.length)

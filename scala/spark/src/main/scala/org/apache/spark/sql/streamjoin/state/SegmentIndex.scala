@@ -15,17 +15,18 @@ import java.util.Arrays
  *   hash      upper bits choose the slot and the word, lower bits make the word's bits and the ref
  * }}}
  *
- * A place is a multiple of eight below 4 MiB, so a ref has room for a part of the hash. It tells
- * rows of other keys apart without touching them, which is what a probe would wait for.
+ * A place is a multiple of eight below 4 MiB, so a ref has room for a part of the hash. This part
+ * rules out rows of other keys without touching them; a memory access is what a probe would wait
+ * for.
  *
  * Most probing rows have no match in a given segment, and a bucket may have many segments. The
  * filter, a blocked Bloom filter, rejects 99 of 100 of them and fits into a closer CPU cache than
  * the slots.
  *
  * The rows of a crowded slot, that is, of a key with many rows, are sorted by time, so that a probe
- * finds its range by binary search and touches no row outside it. Rows of one time are sorted by
- * their refs, so those of one key are next to each other, unless two keys agree in their part of
- * the hash.
+ * finds its range by binary search and touches no row outside of it. Rows of the same time are
+ * sorted by their refs, so those of one key are next to each other, unless two keys agree in this
+ * part of the hash.
  */
 final private[state] class SegmentIndex(
     val starts: Array[Int],
@@ -79,8 +80,8 @@ private[state] object SegmentIndex {
   val Crowded = 16
 
   /**
-   * Bits of a ref for the place, divided by eight. The rest is a part of the hash, other bits of it
-   * than those that choose the slot.
+   * Bits of a ref for the place, divided by eight. The rest is a part of the hash that does not
+   * choose the slot.
    */
   private val PlaceBits = 19
   require(Segment.MaxBytes <= (8 << PlaceBits), "a segment is too large for its refs")

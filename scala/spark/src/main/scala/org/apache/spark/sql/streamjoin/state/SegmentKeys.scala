@@ -4,16 +4,16 @@ import java.util.Arrays
 
 /**
  * The keys of a segment in up to three forms: hashes row by row while the batch compares them, an
- * index by key while they are probed, and sorted hashes for rows that are left to the store. So
- * most probes, which find nothing, read nothing back: among a million rows, an absent hash is taken
- * for a present one once in four thousand times.
+ * index by key while they are probed, and sorted hashes for rows that are only in the store. So
+ * most probes, which find nothing, read nothing back: among a million rows, an absent hash is
+ * mistaken for a present one once in four thousand times.
  */
 final private[state] class SegmentKeys(segment: Segment, memory: IndexMemory) {
   private var byRow: Array[Int] = _
   private var byKey: SegmentIndex = _
   private var removedSinceIndexed = 0
 
-  /** Sorted hashes. They stay valid: rows are never added, and those that have left do no harm. */
+  /** Sorted hashes. They stay valid: rows are never added, and removed ones do no harm. */
   private var sorted: Array[Int] = _
 
   /** The hashes of the keys, row by row. */
@@ -46,8 +46,8 @@ final private[state] class SegmentKeys(segment: Segment, memory: IndexMemory) {
   }
 
   /**
-   * Notes that a row was removed. Once more than half have been, the index is dropped: probes would
-   * scan crowded slots for nothing.
+   * Notes that a row was removed. Once more than half have been removed, the index is dropped:
+   * probes would scan crowded slots in vain.
    */
   def removed(): Unit = {
     removedSinceIndexed += 1
@@ -60,10 +60,10 @@ final private[state] class SegmentKeys(segment: Segment, memory: IndexMemory) {
     Arrays.sort(sorted)
   }
 
-  /** Whether any row may have a key with this hash, judging without the rows. */
+  /** Whether any row may have a key with this hash, decided without the rows. */
   def mayHave(hash: Int): Boolean = sorted == null || Arrays.binarySearch(sorted, hash) >= 0
 
-  /** The rows are unloaded. */
+  /** Called when the rows are unloaded. */
   def forget(): Unit = {
     dropIndex()
     dropHashes()

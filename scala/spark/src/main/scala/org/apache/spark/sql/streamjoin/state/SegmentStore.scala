@@ -11,8 +11,8 @@ import streamjoin.core.Side
 
 /**
  * Reads and writes the values of a state store by kind: the header, segments, and the flags of
- * segments that changed after they were written. Uses `get`, `put`, `remove` and `iterator` only,
- * so any provider works.
+ * segments that changed after they were written. It uses only `get`, `put`, `remove` and
+ * `iterator`, so it works with any provider.
  */
 final private[state] class SegmentStore(val store: ReadStateStore) {
   import SegmentFormat.Unreadable
@@ -24,7 +24,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
 
   private def writable: StateStore = store.asInstanceOf[StateStore]
 
-  /** The next call overwrites the result; stores copy what they keep. */
+  /** The next call overwrites the result; stores copy the values that they keep. */
   private def keyOf(kind: Int, side: Int, bucket: Long, number: Long): UnsafeRow = {
     key.setInt(0, kind)
     key.setInt(1, side)
@@ -121,7 +121,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
 
   def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
 
-  /** The entries of all keys, those with one hash together. */
+  /** The entries of all keys, grouped by hash. */
   def allVersions: Iterator[Array[Byte]] =
     store.iterator().filter(_.key.getInt(0) == VersionsKind).map { pair =>
       readable(SegmentFormat.readPage(SegmentFormat.copyOf(pair.value)))

@@ -5,12 +5,12 @@ import java.nio.ByteBuffer
 import scala.collection.mutable
 
 /**
- * Tracks until when the deletions of a [[VersionTable]] are remembered, so that due ones are found
- * without scanning all keys.
+ * Tracks how long the deletions of a [[VersionTable]] are remembered, so that expired ones are
+ * found without scanning all keys.
  *
  * The hashes of deleted keys are kept in chunks, each with the first and the last time at which one
- * of them is due; a chunk is dropped as a whole. A key may have come back since, or have been
- * deleted again: the entry in the table decides.
+ * of them is due; a chunk is dropped as a whole. A key may have been added or deleted again since
+ * then: the entry in the table decides.
  */
 final private[state] class Tombstones(segments: SegmentStore) {
   import Tombstones._
@@ -82,11 +82,11 @@ final private[state] class Tombstones(segments: SegmentStore) {
 
 private object Tombstones {
 
-  /** Number of the value that lists the chunks; theirs are higher. */
+  /** Number of the value that lists the chunks; the chunks have higher numbers. */
   private val Directory = 0L
   private val MostHashes = 8192
 
-  /** Of what a batch adds at once: a store reads and writes a value as a whole. */
+  /** The size of the chunks that a batch adds: a store reads and writes a value as a whole. */
   private val LargestChunk = 65536
 
   final private case class Chunk(number: Long, from: Long, until: Long, size: Long)

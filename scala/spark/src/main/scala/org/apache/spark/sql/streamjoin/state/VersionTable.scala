@@ -5,13 +5,13 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.ByteArray
 
 /**
- * One row per key, in the state store of a [[JoinState]]; the keys with one hash share a value. A
- * change goes to the store at once, and is committed with it.
+ * One row per key, in the state store of a [[JoinState]]; keys with the same hash share a value. A
+ * change is written to the store immediately and committed with it.
  *
  * The last row of a deleted key may be remembered for a while ([[delete]]).
  *
- * The keys of a value are sorted by their bytes, so that the contents of the store follow from the
- * rows alone, whenever they were written.
+ * The keys of a value are sorted by their bytes, so that the contents of the store depend only on
+ * the rows, not on when they were written.
  *
  * @param keyFields
  *   number of fields of a key
@@ -67,7 +67,7 @@ final private[streamjoin] class VersionTable private[state] (
    * Deletes the row of a key.
    *
    * @param row
-   *   the row that says so
+   *   the row of the delete
    * @param until
    *   time until which the deletion is remembered
    * @param span
@@ -78,7 +78,7 @@ final private[streamjoin] class VersionTable private[state] (
     deleted.add(hash(key), until, span)
   }
 
-  /** Drops deletions that were remembered until before `time`; some stay somewhat longer. */
+  /** Drops deletions that had to be remembered until before `time`; some stay a little longer. */
   def forget(time: Long): Unit = deleted.take(time) { hash =>
     val before = entriesOf(read(hash))
     val (due, rest) = before.partition(entry => isDeletion(entry, 0) && remembered(entry, 0) < time)

@@ -10,12 +10,12 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
  * Collects rows of one input until they are put into segments, which are then allocated at their
- * final size. Pages are reused for the next rows: memory that is new to the process costs more than
+ * final size. Pages are reused for the next rows, because new memory costs the process more than
  * filling it.
  *
- * The order of the rows in segments follows from the set of collected rows. Two attempts at a task
- * that receive them in different orders write the same segments, so a flag that is stored for a row
- * by its number holds for both.
+ * The order of the rows in segments depends only on the set of collected rows. Two attempts at a
+ * task that receive them in different orders write the same segments, so a flag that is stored
+ * under a row's number is valid for both.
  */
 final private[state] class WriteBuffer(layout: RowLayout, bucketWidth: Long, memory: IndexMemory) {
   import WriteBuffer._
@@ -68,7 +68,7 @@ final private[state] class WriteBuffer(layout: RowLayout, bucketWidth: Long, mem
     end = 0
   }
 
-  /** Passes on the rows, page by page, each trimmed to its contents, and forgets them. */
+  /** Returns the rows page by page, each trimmed to its contents, and forgets them. */
   def giveUp(take: Array[Byte] => Unit): Unit = {
     if (page != null) ends += end
     pages.indices.foreach(number => take(Arrays.copyOf(pages(number), ends(number))))
@@ -135,8 +135,8 @@ final private[state] class WriteBuffer(layout: RowLayout, bucketWidth: Long, mem
   private def lengthOf(ref: Long): Int = Platform.getInt(pages(pageOf(ref)), at(ref) + LengthAt)
 
   /**
-   * All rows in order: roughly by time, which is nearly the order in which they came; then by a
-   * hash of their bytes; and on ties by the bytes.
+   * All rows in order: roughly by time, which is nearly the order of arrival; then by a hash of
+   * their bytes; then by the bytes.
    */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)
@@ -222,7 +222,7 @@ private object WriteBuffer {
   private val FlagsAt = 12
   private val Header = 16
 
-  /** Rows are sorted by 31 bits: this many of the time, the others of the hash. */
+  /** Rows are sorted by 31 bits: this many bits of the time, and the others of the hash. */
   private val TimeBits = 20
   private val HashBits = 31 - TimeBits
 }

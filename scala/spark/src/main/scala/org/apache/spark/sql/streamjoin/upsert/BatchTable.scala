@@ -13,11 +13,12 @@ import org.apache.spark.sql.types.StringType
 
 /**
  * The table `streamjoin_batches` of a database: the last batch of each query and its target,
- * written in the transaction that applies the batch. Whoever sees the batch's rows sees its number.
+ * written in the transaction that applies the batch. So the batch's rows and its number become
+ * visible together.
  *
- * Tables of earlier versions have no column for the target, or for its id; they are added, and are
- * null until the next batch. An earlier version that writes to the table after that leaves them
- * alone.
+ * Tables of earlier versions lack the columns for the target or its id; they are added, and are
+ * null until the next batch. An earlier version that writes to the table later does not change
+ * them.
  */
 final private[upsert] class BatchTable(database: Database, target: String) extends Logging {
   import BatchTable._
@@ -29,10 +30,10 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   private val planned = quoted(Planned)
   @volatile private var found = Option.empty[String]
 
-  /** Which of the columns that came later the table has. */
+  /** Which of the later-added columns the table has. */
   @volatile private var added = Seq.empty[String]
 
-  /** The first of these names that has our table, or none of the user's. */
+  /** The first name that belongs to our table, or that is unused. */
   private def table(connection: Connection): String = found.getOrElse {
     def isOfUser(name: String) = {
       val beside = JdbcNames.beside(target, name)
@@ -51,10 +52,10 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   private def addedIn(connection: Connection, name: String): Seq[String] =
     Added.keys.toSeq.sorted.filter(column => database.hasColumns(connection, name, Seq(column)))
 
-  /** Creates the table if there is none, and gives an older one the columns that it lacks. */
+  /** Creates the table if it does not exist, and adds missing columns to an older one. */
   def create(connection: Connection): Unit = if (added.size < Added.size) {
     val name = table(connection)
-    // Another query may do the same in between.
+    // Another query may create it at the same time.
     if (!exists(connection))
       try {
         val columns =
@@ -66,7 +67,7 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
       Added.keys.toSeq.sorted.diff(addedIn(connection, name)).foreach { column =>
         try database.execute(connection, dialect.getAddColumnQuery(name, column, text(Added(column))))
         catch {
-          // Only its owner may. The batches alone are compared until then.
+          // Only its owner may add columns. Until then, only the batches are compared.
           case error: SQLException =>
             logWarning(s"$name has no column $column, and it could not be added", error)
         }
@@ -85,7 +86,7 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
    * The last batch of a query, if there was one.
    *
    * @param name
-   *   the target as the database has it
+   *   the name of the target in the database
    */
   def last(connection: Connection, of: UUID, name: String): Option[RecordedBatch] = {
     val known = recorded(connection, of)
@@ -119,8 +120,8 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   }
 
   /**
-   * Writes the batch within a transaction. The row stays locked until its end: of two drivers that
-   * run the query, one waits and then finds that the batch is there.
+   * Writes the batch within a transaction. The row stays locked until the end of the transaction:
+   * if two drivers run the query, one waits and then finds that the batch has been applied.
    *
    * @param filledId
    *   the id of the target, if it has rows after the batch; none if the batch changes nothing
@@ -158,10 +159,10 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
 }
 
 /**
- * What a target has recorded of a query.
+ * The record of a query in a target.
  *
  * @param target
- *   its name, as the database has it
+ *   its name in the database
  * @param filledId
  *   the id of the table, if the batch left rows in it and the database has such ids
  */
@@ -180,14 +181,14 @@ private[upsert] object BatchTable {
   private val FilledId = "filled_id"
   private val MaxTarget = 1000
 
-  /** The columns that tables of earlier versions lack, and their lengths. */
+  /** The columns that tables of earlier versions lack, with their lengths. */
   private val Added = Map(Target -> MaxTarget, FilledId -> 64)
 
   /**
-   * Whether the target has the batch already.
+   * Whether the target already has the batch.
    *
    * @param last
-   *   the last batch that it has of the query
+   *   the query's last batch in the target
    */
   def has(target: String, last: Option[UpsertBatch], batch: UpsertBatch): Boolean = last match {
     case None if batch.number == 0 => false
@@ -220,15 +221,15 @@ private[upsert] object BatchTable {
       case Some(newest) =>
         if (!has(target, last, newest) && checkpoint.isCommitted)
           throw lacks(target, newest, last)
-      // It would begin with batch 0.
+      // It would start with batch 0.
       case None => last.foreach(_ => has(target, last, UpsertBatch(query, 0, 0)))
     }
 
-  /** The target had rows after the last batch, and is another table without any now. */
+  /** The target had rows after the last batch, but now it is another table without rows. */
   def emptied(target: String, batch: UpsertBatch): AnalysisException =
     rejected(target, batch, "STREAMJOIN_UPSERT_BATCH.CREATED_AGAIN")
 
-  /** The staging table does not have what the tasks have written. */
+  /** The staging table does not contain the rows that the tasks have written. */
   def lost(
       target: String,
       batch: UpsertBatch,

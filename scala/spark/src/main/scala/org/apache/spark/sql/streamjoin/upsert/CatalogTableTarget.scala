@@ -17,18 +17,18 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.{Row, SparkSession}
 
 /**
- * A table of a format that has `MERGE`.
+ * A table of a format with `MERGE`.
  *
- * The table has no record of the batches, and needs none. A `MERGE` is one commit of the table's
- * format. It sets each key to what it has after the batch, whatever the table has for it, and a
- * batch that runs again is the last one that ran. So the second run sets what is set already. For
- * the same reason a `MERGE` that fails is tried again: another writer may have changed the table,
- * or the session's catalog may have had an older state of it.
+ * The table has no record of the batches and does not need one. A `MERGE` is one commit of the
+ * table's format. It sets each key to its row after the batch, whatever the table contains, and
+ * only the last batch can run again. So a second run changes nothing. For the same reason, a failed
+ * `MERGE` can be retried: another writer may have changed the table, or the session's catalog may
+ * have had an older state of it.
  *
- * Key columns are compared by `<=>`: outer joins have nulls in them.
+ * Key columns are compared with `<=>`, because outer joins produce nulls in them.
  *
  * @param session
- *   of the user, whose current catalog and namespace the name is relative to
+ *   the user's session; the name is relative to its current catalog and namespace
  */
 final private[upsert] class CatalogTableTarget(session: SparkSession, name: String)
     extends UpsertTarget
@@ -38,7 +38,7 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
   private val classic = session.asInstanceOf[ClassicSession]
   override protected val catalogManager: CatalogManager = classic.sessionState.catalogManager
 
-  /** With its catalog: the session of a running query may have another current one. */
+  /** Includes the catalog, because the session of a running query may have another current one. */
   private val table: String = classic.sessionState.sqlParser.parseMultipartIdentifier(name) match {
     case CatalogAndIdentifier(catalog, found) =>
       (catalog.name +: found.namespace.toSeq :+ found.name).map(quoteIfNeeded).mkString(".")
@@ -46,13 +46,13 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
   }
 
   override def check(changes: NetChanges, checkpoint: String): Unit = {
-    // A caching catalog may remember one that was dropped.
+    // A caching catalog may still contain a dropped table.
     classic.catalog.refreshTable(table)
     val there = classic.table(table).schema
     changes.columns.names.find(column => !there.names.exists(SQLConf.get.resolver(_, column))).foreach {
       column => throw UpsertOptions.noColumn(table, column, there.names.toSeq)
     }
-    // Planned, as EXPLAIN does, and not run: the table may take no MERGE, or not these types.
+    // Planned but not run, as by EXPLAIN: the table may not support MERGE, or not these types.
     try
       classic.sessionState
         .executePlan(merge(changes).mergeCommand(), CommandExecutionMode.SKIP)
@@ -76,7 +76,7 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
     // Even a MERGE of no rows would be a commit.
     if (!figures.isEmpty)
       attempt(Attempts) {
-        // What a caching catalog remembers may be older than the table.
+        // The entry in a caching catalog may be older than the table.
         changes.rows.sparkSession.catalog.refreshTable(table)
         merge(changes).merge()
       }
@@ -107,7 +107,7 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
     case _ => None
   }
 
-  /** By reflection, as neither format is on our class path. */
+  /** By reflection, because neither format is on our class path. */
   private def idsOf(table: Table): Map[String, String] = {
     def text(value: => Any): Option[String] =
       Try(Option(value)).toOption.flatten.map(_.toString).filter(_.nonEmpty)
@@ -125,13 +125,13 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
 
 private[upsert] object CatalogTableTarget extends Logging {
 
-  /** How often a `MERGE` is tried in all. */
+  /** The total number of attempts at a `MERGE`. */
   private val Attempts = 4
 
   private val ChangedMeanwhile = "INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS"
   private val Passing = "Commit|Concurrent|Conflict|Validation".r
 
-  /** Runs the body up to so many times, as long as what it fails with may pass. */
+  /** Runs the body up to the given number of times, as long as the failure may be temporary. */
   @tailrec def attempt(times: Int)(body: => Unit): Unit = {
     val failure =
       try {
@@ -141,14 +141,14 @@ private[upsert] object CatalogTableTarget extends Logging {
         case NonFatal(error) if times > 1 && mayPass(error) => Some(error)
       }
     if (failure.isDefined) {
-      logWarning("A MERGE failed and is tried again", failure.get)
+      logWarning("A MERGE failed and is retried", failure.get)
       attempt(times - 1)(body)
     }
   }
 
   /**
-   * Whether another attempt may succeed, by the names that formats give to the errors of a commit:
-   * what is wrong with the rows stays wrong.
+   * Whether another attempt may succeed, according to the names that formats give to commit errors.
+   * An error caused by the rows is permanent.
    */
   private def mayPass(error: Throwable): Boolean = causes(error).exists {
     case changed: SparkThrowable if Option(changed.getCondition).exists(_.startsWith(ChangedMeanwhile)) =>

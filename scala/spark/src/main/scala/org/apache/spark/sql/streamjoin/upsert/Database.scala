@@ -10,13 +10,16 @@ import org.apache.spark.sql.execution.datasources.jdbc.JdbcOptionsInWrite
 import org.apache.spark.sql.jdbc.{JdbcDialect, JdbcDialects}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
-/** A database that upserts can write to, and what is done with its connections. */
+/** A database that upserts can write to, with helpers for its connections. */
 final private[upsert] class Database(options: JdbcOptionsInWrite) extends Logging {
   import Database._
 
   val kind: String = kindOf(options.url)
 
-  /** Spark has no dialect for MariaDB's own URLs, and quotes names for them as no MariaDB does. */
+  /**
+   * Spark has no dialect for MariaDB's own URLs, and quotes names for them in a way that MariaDB
+   * rejects.
+   */
   val dialect: JdbcDialect =
     JdbcDialects.get(if (kind == MariaDb) s"jdbc:$MySql:" else options.url)
 
@@ -38,7 +41,10 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
   def isEmpty(connection: Connection, table: String): Boolean =
     select(connection, s"SELECT 1 FROM $table", maxRows = 1)(found => !found.next())
 
-  /** The first value of a query; none if it fails, as where the user may not see the catalog. */
+  /**
+   * The first value of a query; none if it fails, for instance because the user may not read the
+   * catalog.
+   */
   def first(connection: Connection, asked: Asked): Option[String] =
     try
       Using.resource(connection.prepareStatement(asked.sql)) { statement =>
@@ -53,7 +59,7 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
         None
     }
 
-  /** Drops the staging table that an attempt has left, if there is one. */
+  /** Drops the staging table that an attempt has left, if it exists. */
   def dropStaging(connection: Connection, staging: String, markers: Markers): Unit =
     if (exists(connection, staging)) {
       if (!hasColumns(connection, staging, markers.names))
@@ -61,11 +67,11 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
       execute(connection, dialect.dropTable(staging))
     }
 
-  /** What a query returns, row by row. */
+  /** The result of a query, row by row. */
   def rows[T](connection: Connection, sql: String)(row: ResultSet => T): Seq[T] =
     select(connection, sql)(found => Iterator.continually(found).takeWhile(_.next()).map(row).toList)
 
-  /** @param maxRows zero is all of them */
+  /** @param maxRows the limit; zero means no limit */
   def select[T](connection: Connection, sql: String, maxRows: Int = 0)(body: ResultSet => T): T = {
     logDebug(sql)
     Using.resource(connection.createStatement()) { statement =>
@@ -119,8 +125,8 @@ private[upsert] object Database {
   )
 
   /**
-   * Other databases have one writer at a time, as SQLite, no transactions, or other statements: an
-   * upsert would end in an error of their driver.
+   * Other databases allow only one writer at a time (SQLite), have no transactions, or need other
+   * statements: an upsert would fail with an error of their driver.
    */
   def check(url: String): Unit = if (!Usable.contains(kindOf(url)))
     throw StreamJoinErrors.analysis(

@@ -5,29 +5,29 @@ import org.apache.spark.sql.jdbc.JdbcDialect
 import org.apache.spark.sql.types.LongType
 
 /**
- * The SQL of a batch: the rows of a staging table are applied to the target.
+ * The SQL of a batch: it applies the rows of a staging table to the target.
  *
- * Each statement costs what the batch has, and not what the target has: it begins with the staging
- * table and finds the rows of the target by the index of their key. Databases differ in how they
- * are brought to do so; those that plan a correlated `EXISTS` as a join get that.
+ * The cost of each statement depends on the batch, not on the target: it starts with the staging
+ * table and finds the rows of the target with the index of their key. Databases need different
+ * statements for this plan; those that plan a correlated `EXISTS` as a join get an `EXISTS`.
  *
  * @param table
  *   the target as the user wrote it
  * @param columns
- *   of the target, quoted
+ *   columns of the target, quoted
  * @param keys
- *   places of the key among them
+ *   positions of the key among them
  * @param change
- *   the column of the staging table that says whether a row came, quoted
+ *   the column of the staging table that says whether a row was added, quoted
  * @param attempt
- *   its column with the number of the task attempt that wrote a row, quoted
+ *   the column of the staging table with the number of the task attempt that wrote a row, quoted
  * @param attempts
- *   the numbers of the task attempts that Spark has counted; rows of others are left over from
- *   attempts that failed, or that ran twice
+ *   the numbers of the task attempts that Spark has accepted; rows of others are left over from
+ *   failed or duplicate attempts
  * @param replaces
  *   whether an insert can replace the row of its key (`ON CONFLICT`)
  * @param unique
- *   other indexes of the target that are unique, if an insert replaces rows
+ *   other unique indexes of the target, if an insert replaces rows
  */
 final private[upsert] case class JdbcStatements(
     dialect: JdbcDialect,
@@ -52,12 +52,13 @@ final private[upsert] case class JdbcStatements(
     if (attempts.isEmpty) "1 = 0" else s"$of$attempt IN (${attempts.mkString(", ")})"
 
   /**
-   * Creates the staging table with the types of the target: no value is cast between the two. The
-   * columns that mark it as a staging table come with it: one that lacks them is not ours to drop.
+   * Creates the staging table with the types of the target, so that no value is cast between the
+   * two. It also gets the columns that mark it as a staging table: a table without them must not be
+   * dropped.
    */
   def createStaging: String = {
     val number = kind match {
-      // A cast to a whole number is one of 32 bits in MariaDB.
+      // In MariaDB, a cast to an integer has 32 bits.
       case MySql | MariaDb => Long.MaxValue.toString
       case _ => s"CAST(0 AS ${numberType(dialect)})"
     }
@@ -76,15 +77,17 @@ final private[upsert] case class JdbcStatements(
 
   def countStaged: String = s"SELECT COUNT(*) FROM $staging WHERE ${counted("")}"
 
-  /** Tells the database how many rows were staged, where it would plan for another number. */
+  /**
+   * Tells the database how many rows were staged, if it would otherwise plan for another number.
+   */
   def analyzeStaged: Option[String] = Option.when(kind == Postgres)(s"ANALYZE $staging")
 
   /**
-   * Applies the batch. Rows go before others come.
+   * Applies the batch. Rows are deleted before others are inserted.
    *
-   * A null equals no null in SQL, and `IS NOT DISTINCT FROM` uses no index. So there is a statement
-   * for each combination of nulls that occurs in the keys of the batch: a plain equality for the
-   * columns that are not null, `IS NULL` for the others.
+   * In SQL, null does not equal null, and `IS NOT DISTINCT FROM` does not use an index. So there is
+   * one statement for each combination of nulls in the keys of the batch: with a plain equality for
+   * the columns that are not null, and `IS NULL` for the others.
    *
    * @param nullKeys
    *   for each combination, which columns of the key are null
@@ -95,7 +98,7 @@ final private[upsert] case class JdbcStatements(
         case (at, true) => s"$Staged.${columns(at)} IS NULL AND $Target.${columns(at)} IS NULL"
         case (at, false) => s"$Staged.${columns(at)} = $Target.${columns(at)}"
       }
-      // A null in the key is no conflict, so the row before has to go.
+      // A null in the key does not cause a conflict, so the previous row has to be deleted.
       val which = if (replaces && !nulls.contains(true)) Seq(s"$Staged.$change = $Gone") else Nil
       delete((same ++ which :+ counted(s"$Staged.")).mkString(" AND "))
     }
@@ -107,7 +110,8 @@ final private[upsert] case class JdbcStatements(
   private def delete(condition: String): String = kind match {
     case Postgres => s"DELETE FROM $table $Target USING $staging $Staged WHERE $condition"
     case MySql | MariaDb =>
-      // In this order: either may scan the target, whose statistics of the staging table are none.
+      // The order matters: both may scan the target, because there are no statistics of the staging
+      // table.
       s"DELETE $Target FROM $staging $Staged STRAIGHT_JOIN $table $Target ON $condition"
     case H2 => s"MERGE INTO $table $Target USING $staging $Staged ON ($condition) WHEN MATCHED THEN DELETE"
     case _ =>
@@ -116,13 +120,13 @@ final private[upsert] case class JdbcStatements(
   }
 
   /**
-   * Deletes the rows of the batch whose values in another unique index are those that another row
-   * of the batch gets: PostgreSQL checks such an index row by row, so rows that swap values would
-   * block each other. Other rows are updated in place. A row of no key of the batch stays, and the
-   * insert fails, as it has to.
+   * Deletes the rows of the batch whose values in another unique index are assigned to another row
+   * of the batch: PostgreSQL checks such an index row by row, so rows that swap values would block
+   * each other. Other rows are updated in place. A conflicting row whose key is not in the batch
+   * stays, and the insert correctly fails.
    *
-   * A column of the index that the changes lack has the value of the row that is there; which one a
-   * new row gets is not known here.
+   * A column of the index that the changes lack keeps the value of the existing row; the value that
+   * a new row will get is unknown here.
    */
   private def deleteBlocking(index: UniqueIndex): String = {
     val key = keys.map(columns)

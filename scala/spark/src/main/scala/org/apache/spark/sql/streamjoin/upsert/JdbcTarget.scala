@@ -19,15 +19,15 @@ import org.apache.spark.sql.types.{IntegerType, LongType}
 /**
  * A table of a database.
  *
- * Tasks write the rows of a batch into a staging table, each in a transaction of its own. Then the
- * driver, in one transaction, applies them to the target and writes the number of the batch into
- * `streamjoin_batches`. Either both are there or none; a batch that is there is not applied again.
+ * Tasks write the rows of a batch into a staging table, each in its own transaction. Then the
+ * driver applies them to the target and writes the number of the batch into `streamjoin_batches`,
+ * in a single transaction. A batch that is already recorded is not applied again.
  *
  * A task may run twice, or fail after its transaction, so each attempt has a number. The driver
- * applies the rows of those attempts whose result Spark has counted.
+ * applies the rows of those attempts whose result Spark has accepted.
  *
- * The staging table has the number of the batch in its name. A driver that died leaves it behind,
- * and the same batch, which is the first one to run again, removes it.
+ * The staging table has the number of the batch in its name. If a driver dies, it leaves the table
+ * behind, and the same batch, which is the first one to run again, removes it.
  */
 final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends UpsertTarget with Logging {
   Database.check(CaseInsensitiveMap(parameters)(UpsertOptions.Url))
@@ -93,7 +93,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
         replaces = own.isDefined,
         unique = others
       )
-      // Of an earlier attempt at the batch.
+      // Left by an earlier attempt at the batch.
       database.dropStaging(connection, staging, markers)
       try {
         val attempts = if (figures.isEmpty) Nil else stage(connection, changes, empty)
@@ -113,12 +113,12 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
           s"Applied $changed changes to $table in ${NANOSECONDS.toMillis(System.nanoTime() - begin)} ms"
         )
       } finally
-        // It is removed at the latest when the batch runs again.
+        // At the latest, it is removed when the batch runs again.
         try database.dropStaging(connection, staging, markers)
         catch { case NonFatal(error) => logWarning(s"The table $staging could not be dropped", error) }
     }
 
-  /** A driver with an older copy of the checkpoint may have made a table of the same name. */
+  /** A driver with an older copy of the checkpoint may have created a table of the same name. */
   private def checkStaged(
       connection: Connection,
       statements: JdbcStatements,
@@ -142,7 +142,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
       .add(JdbcStatements.Attempt, LongType)
     val writer = new StagingWriter(statements.staging, statements.insertStaged, schema, dialect, options)
     val run = ThreadLocalRandom.current().nextInt(Int.MaxValue)
-    // Not to use more connections at a time than the user wants.
+    // Limits the number of concurrent connections to the user's setting.
     val limited = options.numPartitions.filter(_ < rows.rdd.getNumPartitions).fold(rows)(rows.coalesce(_))
     val attempts = rows.sparkSession.sparkContext
       .runJob(limited.rdd, (context: TaskContext, each: Iterator[Row]) => writer(run)(context, each))
@@ -165,7 +165,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of)
   }
 
-  /** The columns of the changes in the target, where their names may differ in their case. */
+  /** The columns of the changes in the target, where their names may differ in case. */
   private def foundIn(there: Seq[JdbcColumn], changes: NetChanges): Seq[JdbcColumn] =
     changes.columns.names.toSeq.map { name =>
       there.find(_.name == name).orElse(there.find(of => SQLConf.get.resolver(of.name, name))).getOrElse {
@@ -176,13 +176,13 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
   private def markersIn(connection: Connection): Markers =
     JdbcNames.markers(database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of).map(_.name))
 
-  /** The name of the target as the database has it, or as the user has. */
+  /** The name of the target in the database, or else as given by the user. */
   private def tableIn(connection: Connection): String = {
     val parts = partsIn(connection)
     if (parts.last.isEmpty) table else parts.filter(_.nonEmpty).mkString(".")
   }
 
-  /** The catalog, the schema and the name of the target, where the database says them. */
+  /** The catalog, the schema and the name of the target, if the database returns them. */
   private def partsIn(connection: Connection): Seq[String] =
     database.select(connection, dialect.getSchemaQuery(table)) { rows =>
       val found = rows.getMetaData
@@ -192,7 +192,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
   private def idIn(connection: Connection): Option[String] =
     TableId.of(database.kind, table, partsIn(connection)).flatMap(database.first(connection, _))
 
-  /** The unique index that `ON CONFLICT` goes by, and the others that may stop its inserts. */
+  /** The unique index that `ON CONFLICT` uses, and the others that may reject its inserts. */
   private def uniqueIn(connection: Connection, key: Set[String]): (Option[UniqueIndex], Seq[UniqueIndex]) = {
     val (own, others) = UniqueIndex
       .of(connection, table)
@@ -203,12 +203,12 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
 
 private[upsert] object JdbcTarget {
 
-  /** A URL up to its parameters, without a user and a password. */
+  /** A URL without parameters, user and password. */
   def withoutSecrets(url: String): String =
     url.takeWhile(char => char != '?' && char != ';').replaceFirst("(//|thin:)[^@]*@", "$1@")
 }
 
-/** A column of a table: its name, its type as the database calls it, and in [[java.sql.Types]]. */
+/** A column of a table: its name, and its type in the database and in [[java.sql.Types]]. */
 final private[upsert] case class JdbcColumn(name: String, typeName: String, jdbcType: Int)
 
 private[upsert] object JdbcColumn {

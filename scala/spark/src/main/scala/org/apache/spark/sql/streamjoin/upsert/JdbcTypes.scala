@@ -11,15 +11,15 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types._
 
 /**
- * Whether the columns of a target can have what those of the changes have.
+ * Checks whether the columns of a target can store the values of the changes.
  *
- * What a database makes of a value is seen in a staging table with the types of the target, into
- * which a task writes as those of a batch do: a value that a column does not take, and values of a
- * key that Spark tells apart and the database does not. Two such keys would be one row of the
- * target, and a change of either would change or delete the row of both.
+ * To find out how a database treats values, a task writes sample values into a staging table with
+ * the types of the target, as the tasks of a batch do. This reveals values that a column rejects,
+ * and key values that Spark distinguishes but the database does not. Two such keys would share one
+ * row of the target, and a change of either would change or delete the row of both.
  *
  * @param stagingOf
- *   the names of its staging tables, by number
+ *   names of the staging tables, by number
  */
 final private[upsert] class JdbcTypes(
     database: Database,
@@ -38,7 +38,7 @@ final private[upsert] class JdbcTypes(
     val keys = changes.keys.map(pairs)
     val others = changes.columns.indices.diff(changes.keys).map(pairs)
     keys.foreach { case (field, column) => checkKey(connection, changes, field, column) }
-    // All of them at once, as usually all are right.
+    // All of them at once, because usually all are accepted.
     if (others.nonEmpty && tried(connection, changes, others).exists(_.isDefined))
       others.foreach { case (field, column) =>
         tried(connection, changes, Seq(field -> column)).flatten.headOption
@@ -47,7 +47,7 @@ final private[upsert] class JdbcTypes(
       }
   }
 
-  /** What no value can change. */
+  /** Problems that do not depend on values. */
   private def checkKinds(field: StructField, column: JdbcColumn): Unit = {
     try JdbcUtils.getJdbcType(field.dataType, dialect)
     catch {
@@ -59,7 +59,7 @@ final private[upsert] class JdbcTypes(
         )
     }
     if (field.dataType.isInstanceOf[StringType] && NoText.contains(column.jdbcType))
-      throw wrongType(field, column, "Some texts are no value of it")
+      throw wrongType(field, column, "Some texts are not valid values of it")
   }
 
   private def checkKey(
@@ -92,7 +92,8 @@ final private[upsert] class JdbcTypes(
   }
 
   /**
-   * The numbers of two values that are equal in the staging table, or of one that is null there.
+   * The numbers of two values that are equal in the staging table, or of a value that is null
+   * there.
    */
   private def equal(
       connection: Connection,
@@ -120,7 +121,7 @@ final private[upsert] class JdbcTypes(
     }
   }
 
-  /** What the database says to a value of each column, in one row. */
+  /** The database's response to one value of each column, written as one row. */
   private def tried(
       connection: Connection,
       changes: NetChanges,
@@ -144,7 +145,7 @@ final private[upsert] class JdbcTypes(
     val names = columns.map(_._2.name)
     val markers = JdbcNames.markers(names)
     val staging = stagingOf(numbers.next())
-    // Of a driver that died here.
+    // Left by a driver that died here.
     database.dropStaging(connection, staging, markers)
     val statements = JdbcStatements(
       dialect,
@@ -166,7 +167,7 @@ final private[upsert] class JdbcTypes(
         Row.fromSeq(row ++ Seq[Any](JdbcStatements.Came, number.toLong))
       }
       val session = changes.rows.sparkSession
-      // One row is one task's, in this order.
+      // One task writes the rows, in this order.
       val frame = session.createDataFrame(java.util.List.of(values: _*), schema).coalesce(1)
       val failures = session.sparkContext
         .runJob(frame.rdd, (each: Iterator[Row]) => writer.tryEach(each))
@@ -207,8 +208,8 @@ private object JdbcTypes {
   private val Bytes = Set(Types.BINARY, Types.VARBINARY, Types.LONGVARBINARY)
 
   /**
-   * A type of the database's own, such as `UUID`, `JSONB` or an enumeration, whose values are
-   * written as text. Which texts it takes is not known here.
+   * A database-specific type, such as `UUID`, `JSONB` or an enumeration, whose values are written
+   * as text. The accepted texts are unknown here.
    */
   private def isUnknown(field: StructField, column: JdbcColumn) =
     field.dataType.isInstanceOf[StringType] && !NoText(column.jdbcType) &&

@@ -3,18 +3,18 @@ package org.apache.spark.sql.streamjoin.upsert
 import org.apache.spark.sql.functions.{col, when}
 
 /**
- * A compacted topic: its key is the key as JSON, its value the row as JSON, or null if the row has
- * gone.
+ * A compacted topic: the message key is the key as JSON, and the value is the row as JSON, or null
+ * if the row was removed.
  *
- * The topic has no record of the batches, and needs none. What a key has is the last value that was
- * written for it. A batch has each key once and is the last one when it runs again, so a second
- * run writes the same values after those of the first: a reader that has come to the end sees the
- * state after the batch either way. Kafka's partitioner puts a key into the same partition every
- * time, as long as the topic has as many partitions.
+ * The topic has no record of the batches and does not need one. The current value of a key is the
+ * last one written. A batch has each key once, and only the last batch can run again, so a second
+ * run writes the same values after those of the first: in both cases, a reader that has reached the
+ * end sees the state after the batch. Kafka's partitioner always puts a key into the same
+ * partition, as long as the number of partitions does not change.
  */
 final private[upsert] class KafkaTarget(options: Map[String, String]) extends UpsertTarget {
 
-  /** The records are built as a batch builds them: a type that JSON cannot have is found here. */
+  /** The records are built as in a batch, so types that JSON does not support are found here. */
   override def check(changes: NetChanges, checkpoint: String): Unit = records(changes).collect(): Unit
 
   override def identity: TargetIdentity = KafkaTopic.identity(options)

@@ -10,21 +10,21 @@ import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.util.Utils
 
 /**
- * Which topic of which cluster. The classes of Kafka's client come with Spark's connector, which
- * the user adds, so they are called by their names.
+ * Identifies a topic and its cluster. The classes of Kafka's client come with Spark's connector,
+ * which the user adds, so they are called by reflection.
  */
 private[upsert] object KafkaTopic extends Logging {
   private val Prefix = "kafka."
   private val Wait = 30L
 
-  /** Without ids where the cluster does not tell them: they are compared at another `start()`. */
+  /** Without ids if the cluster does not return them: they are compared at a later `start()`. */
   def identity(options: Map[String, String]): TargetIdentity = {
     val topic = CaseInsensitiveMap(options)(UpsertOptions.Topic)
     val ids =
       try idsOf(topic, options)
       catch {
         case NonFatal(error) =>
-          logWarning(s"The ids of the topic $topic and of its cluster are not known", error)
+          logWarning(s"The ids of the topic $topic and of its cluster are unknown", error)
           Map.empty[String, String]
       }
     TargetIdentity(UpsertOptions.Kafka, topic, ids + ("topic" -> topic))
@@ -32,7 +32,7 @@ private[upsert] object KafkaTopic extends Logging {
 
   private def idsOf(topic: String, options: Map[String, String]): Map[String, String] = {
     val properties = new Properties()
-    // Spark keeps the case of what the user wrote only in keys that begin like this.
+    // Spark preserves the case of option keys only if they start with this prefix.
     options.foreach { case (name, value) =>
       if (name.toLowerCase(java.util.Locale.ROOT).startsWith(Prefix))
         properties.put(name.drop(Prefix.length), value)
@@ -47,7 +47,7 @@ private[upsert] object KafkaTopic extends Logging {
     } finally client.asInstanceOf[AutoCloseable].close()
   }
 
-  /** A topic that does not exist has none, and its cluster may create it. */
+  /** A topic that does not exist has no id, and its cluster may create it. */
   private def topicId(client: AnyRef, admin: Class[_], topic: String): Option[String] =
     try {
       val described = admin

@@ -4,12 +4,12 @@ import org.apache.spark.sql.Column
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types._
 
-/** Rewrites parts of a column, however deep in arrays, maps and structs. */
+/** Rewrites parts of a column at any depth in arrays, maps and structs. */
 private[upsert] object Nested {
 
   /**
-   * Maps as arrays of their entries, sorted by key: equal maps are equal then. Spark's own grouping
-   * by maps (`MapSort`) takes a null of a primitive type for 0.
+   * Converts maps to arrays of their entries, sorted by key, so that equal maps are equal. Spark's
+   * own grouping by maps (`MapSort`) treats a null of a primitive type as 0.
    */
   def sorted(column: Column, dataType: DataType): Column = rewrite(column, dataType, isMap) {
     case (map, MapType(_, value, _)) =>
@@ -22,7 +22,7 @@ private[upsert] object Nested {
             entry =>
               struct(entry.getField("key").as("key"), sorted(entry.getField("value"), value).as("value"))
           )
-      // By key alone, which no two entries share: some values cannot be compared.
+      // Sorted only by key, which is unique, because some values cannot be compared.
       array_sort(
         rewritten,
         (one, other) => {
@@ -33,7 +33,7 @@ private[upsert] object Nested {
     case (other, _) => other
   }
 
-  /** The maps again. */
+  /** Restores the maps. */
   def unsorted(column: Column, dataType: DataType): Column = rewrite(column, dataType, isMap) {
     case (entries, MapType(_, value, _)) =>
       val rewritten =
@@ -48,7 +48,7 @@ private[upsert] object Nested {
     case (other, _) => other
   }
 
-  /** Geometries as well-known binary: `to_json` writes none. */
+  /** Converts geometries to well-known binary, because `to_json` cannot write them. */
   def forJson(column: Column, dataType: DataType): Column = rewrite(column, dataType, isSpatial) {
     case (map, MapType(key, value, _)) =>
       map_from_entries(
@@ -64,7 +64,10 @@ private[upsert] object Nested {
     case (spatial, _) => call_function("st_asbinary", spatial)
   }
 
-  /** Calls `at` with the outermost maps and what is wanted, if they are it or have it inside. */
+  /**
+   * Calls `at` with the outermost maps and with the wanted values, if a value is wanted or contains
+   * wanted ones.
+   */
   private def rewrite(column: Column, dataType: DataType, wanted: DataType => Boolean)(
       at: (Column, DataType) => Column
   ): Column = dataType match {
@@ -83,7 +86,7 @@ private[upsert] object Nested {
 
   private def isMap(dataType: DataType) = dataType.isInstanceOf[MapType]
 
-  // By name: not every line of Spark has the classes.
+  // By name, because not every Spark line has the classes.
   private def isSpatial(dataType: DataType) =
     Seq("geometry", "geography").exists(dataType.typeName.startsWith)
 }

@@ -5,20 +5,19 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 /**
- * What a batch changes in the target: for each key the row that it has after the batch, or that it
- * has none.
+ * The changes of a batch in the target: for each key, its row after the batch, or that it has none.
  *
- * The changes of a batch have no order, and need none: a row that came and went adds up to nothing,
- * and of one key at most one row may be left that came. So the order of the batches alone says what
- * the target has, and not how the changes were cut into batches. This needs a key that identifies a
- * row: if two rows with one key are left, [[Figures.double]] has the key, and nothing may be
- * written.
+ * The changes of a batch have no order and do not need one: an added and removed row adds up to
+ * nothing, and at most one added row per key may remain. So the contents of the target depend only
+ * on the order of the changes between batches, not on how they were cut into batches. This requires
+ * a key that identifies a row: if two rows with one key remain, [[Figures.double]] contains the
+ * key, and nothing may be written.
  *
  * @param rows
- *   columns `c0`, `c1`, ... of the row, and [[NetChanges.Gone]]. Of a key that has gone, the row
- *   that went: the columns of a target need not accept nulls.
+ *   columns `c0`, `c1`, ... of the row, and [[NetChanges.Gone]]. For a removed key, they contain
+ *   the removed row, because the columns of a target may not accept nulls.
  * @param micros
- *   whether times in JSON have microseconds, or milliseconds as in earlier versions
+ *   whether times in JSON have microseconds, not milliseconds as in earlier versions
  */
 final private[streamjoin] case class NetChanges(
     rows: DataFrame,
@@ -35,7 +34,9 @@ final private[streamjoin] case class NetChanges(
 
   def row(at: Int): Column = col(columnName(at))
 
-  /** The key as JSON, the same text in every session: nulls are written, and times are in UTC. */
+  /**
+   * The key as JSON. It is the same text in every session: nulls are written, and times are in UTC.
+   */
   def keyJson: Column = json(keys)
 
   def rowJson: Column = json(columns.indices)
@@ -45,7 +46,7 @@ final private[streamjoin] case class NetChanges(
     if (micros) JsonOfMicros else Json
   )
 
-  /** Counts the changes and looks for keys that are none, in one job. */
+  /** Counts the changes and looks for keys that are not unique, in one job. */
   def figures: Figures = {
     val nulls = array(keys.map(row(_).isNull): _*)
     val found = rows
@@ -69,11 +70,11 @@ final private[streamjoin] case class NetChanges(
 
 /**
  * @param hasNullDiff
- *   whether a change does not say how many copies came or went
+ *   whether a change lacks its number of copies
  * @param double
- *   a key of which more than one row is left, as JSON
+ *   a key with more than one remaining row, as JSON
  * @param nullKeys
- *   for each combination that occurs, which of the key's columns are null
+ *   for each occurring combination, which of the key's columns are null
  */
 final private[streamjoin] case class Figures(
     upserts: Long,
@@ -87,7 +88,7 @@ final private[streamjoin] case class Figures(
 
 private[streamjoin] object NetChanges {
 
-  /** Whether the key has no row any more. */
+  /** Whether the key no longer has a row. */
   val Gone = "gone"
   private val Came = "came"
   private val WithoutDiff = "withoutDiff"
@@ -111,7 +112,7 @@ private[streamjoin] object NetChanges {
 
   /**
    * @param changes
-   *   a batch, or an empty DataFrame of its columns, to see whether they can be used
+   *   a batch, or an empty DataFrame with its columns, to check whether they can be used
    */
   def of(changes: DataFrame, options: UpsertOptions): NetChanges = {
     val schema = changes.schema
@@ -121,21 +122,22 @@ private[streamjoin] object NetChanges {
     })
     val internal = columns.indices.map(columnName)
     val keys = places.keys.map(internal)
-    // Names may have dots, or occur twice in what is left out: columns are taken by their places.
+    // Names may have dots, or occur twice among unused columns, so columns are selected by
+    // position.
     val source = changes.toDF(schema.indices.map(at => s"s$at"): _*)
     val rows = source.select(
       places.rows.zip(columns).zip(internal).map { case ((at, column), name) =>
         Nested.sorted(col(s"s$at").cast(column.dataType), column.dataType).as(name)
       } :+ col(s"s${places.diff}").cast(LongType).as(Copies): _*
     )
-    // One shuffle serves both aggregations: what has one row has one key.
+    // One shuffle serves both aggregations: equal rows have equal keys.
     val net = rows
       .repartition(keys.map(col): _*)
       .groupBy(internal.map(col): _*)
       .agg(sum(Copies).as(Copies), bool_or(col(Copies).isNull).as(WithoutDiff))
       .where(col(Copies) =!= 0 || col(WithoutDiff))
     val others = internal.diff(keys)
-    // The row with the most copies is one that came, if there is any.
+    // The row with the most copies is an added one, if there is any.
     val last = max_by(struct((others :+ Copies).map(col): _*), coalesce(col(Copies), lit(0L)))
     val byKey = net
       .groupBy(keys.map(col): _*)
@@ -155,7 +157,10 @@ private[streamjoin] object NetChanges {
     )
   }
 
-  /** Strings that are equal under their collation are two values: one may go while one stays. */
+  /**
+   * Strings that are equal under their collation are two values: one may be removed while the other
+   * stays.
+   */
   private def asBytes(dataType: DataType): DataType =
     dataType.transformRecursively { case _: StringType => StringType }
 }

@@ -7,14 +7,14 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.types._
 
 /**
- * Values of a type that Spark tells apart and that a column of a database may not: a collation
- * makes texts equal, a column rounds or pads.
+ * Values of a type that Spark distinguishes but that a column of a database may not: a collation
+ * makes texts equal, or a column rounds or pads.
  */
 private[upsert] object ProbeValues {
 
   /**
    * @param zone
-   *   of the JVM, in which drivers of databases write times
+   *   time zone of the JVM, in which database drivers write times
    */
   def of(dataType: DataType, zone: ZoneId = ZoneId.systemDefault): Seq[Any] = dataType match {
     case _: StringType => Texts
@@ -33,7 +33,7 @@ private[upsert] object ProbeValues {
     case _ => Nil
   }
 
-  /** Case, accents, width, alphabets, letters that are sorted as two, blanks, and none. */
+  /** Case, accents, width, alphabets, letters that sort as two, blanks, and the empty string. */
   private val Texts =
     Seq(
       "x",
@@ -60,7 +60,7 @@ private[upsert] object ProbeValues {
 
   private val Noon = LocalDateTime.of(2026, 1, 1, 12, 0)
 
-  /** Of the hour that a clock has twice, both. */
+  /** Both instants of an hour that a clock shows twice. */
   private def instants(zone: ZoneId): Seq[Any] = {
     val noon = Noon.toInstant(ZoneOffset.UTC)
     val twice = changes(zone).find(_.isOverlap).toSeq.flatMap { change =>
@@ -72,7 +72,7 @@ private[upsert] object ProbeValues {
     Seq(noon, noon.plusNanos(1000), noon.plusNanos(2000)) ++ twice
   }
 
-  /** One that a clock never shows, and the one that it shows then. */
+  /** A time that a clock skips, and the time that it shows instead. */
   private def localTimes(zone: ZoneId): Seq[Any] = {
     val never = changes(zone).find(_.isGap).toSeq.flatMap { change =>
       val left = change.getDateTimeBefore.plusSeconds(60)

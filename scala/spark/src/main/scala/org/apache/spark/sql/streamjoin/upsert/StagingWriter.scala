@@ -8,14 +8,14 @@ import org.apache.spark.sql.execution.datasources.jdbc.{JdbcOptionsInWrite, Jdbc
 import org.apache.spark.sql.jdbc.JdbcDialect
 import org.apache.spark.sql.types.StructType
 
-/** An attempt of a task that has written rows. */
+/** A task attempt that has written rows. */
 final private[upsert] case class Attempt(id: Long, rows: Long)
 
 /**
  * Writes rows into a staging table.
  *
  * @param schema
- *   of the staging table, with the columns that mark it
+ *   schema of the staging table, including the columns that mark it
  */
 final private[upsert] class StagingWriter(
     staging: String,
@@ -29,7 +29,7 @@ final private[upsert] class StagingWriter(
    * Writes a partition.
    *
    * @param run
-   *   a random number, as task attempts have the same numbers in every application
+   *   a random number, because task attempts have the same numbers in every application
    */
   def apply(run: Int)(context: TaskContext, rows: Iterator[Row]): Attempt = {
     val id = run.toLong << Integer.SIZE | (context.taskAttemptId() & 0xffffffffL)
@@ -41,7 +41,7 @@ final private[upsert] class StagingWriter(
     Attempt(id, count)
   }
 
-  /** Tries each row, and says for each that the database does not take why. */
+  /** Tries to write each row, and returns the reason for each row that the database rejects. */
   def tryEach(rows: Iterator[Row]): Array[Option[String]] = {
     val all = rows.toArray
     def failure(some: Seq[Row]): Option[String] =

@@ -10,19 +10,19 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.JsonLog
 
 /**
- * What tells a target from others.
+ * The identity of a target.
  *
  * @param kind
  *   table, jdbc or kafka
  * @param name
- *   what the user calls it, in full
+ *   the user's full name for it
  * @param ids
- *   what identifies it, by what gave the id: a table that was dropped and created again has another
- *   one. Two versions of a catalog may know different ids of one table.
+ *   its ids, by the system that assigned them: a table that was dropped and created again has
+ *   another id. Two versions of a catalog may know different ids of one table.
  */
 final private[upsert] case class TargetIdentity(kind: String, name: String, ids: Map[String, String]) {
 
-  /** Ids decide where both have them; a table that was renamed is the same one. */
+  /** Ids decide if both have them; a renamed table is the same one. */
   def isSame(other: TargetIdentity): Boolean = kind == other.kind && {
     val both = ids.keySet & other.ids.keySet
     if (both.isEmpty) name == other.name else both.forall(id => ids(id) == other.ids(id))
@@ -34,15 +34,15 @@ final private[upsert] case class TargetIdentity(kind: String, name: String, ids:
 }
 
 /**
- * What a checkpoint says of the target of its query.
+ * The record of a query's target in its checkpoint.
  *
  * @param micros
- *   whether times in JSON have microseconds. Checkpoints of earlier versions wrote milliseconds, in
- *   keys too, and would not find those keys again.
+ *   whether times in JSON have microseconds. Checkpoints of earlier versions wrote milliseconds,
+ *   including in keys, and would not find those keys again.
  */
 final private[upsert] case class TargetRecord(identity: TargetIdentity, micros: Boolean)
 
-/** The file of a checkpoint that has it, `upsert-target/0`. */
+/** Its file in a checkpoint, `upsert-target/0`. */
 final private[upsert] class TargetLog(session: SparkSession, checkpoint: Path)
     extends JsonLog[TargetRecord](session, checkpoint, TargetLog.Directory) {
   override protected def version: Int = 1

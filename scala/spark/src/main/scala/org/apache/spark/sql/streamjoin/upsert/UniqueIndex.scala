@@ -5,14 +5,14 @@ import java.sql.Connection
 import scala.util.Using
 
 /**
- * A unique index of a table of PostgreSQL, in its SQL.
+ * A unique index of a PostgreSQL table, in its SQL.
  *
  * @param columns
  *   all columns of the table that it reads
  * @param expressions
- *   what it is over: columns, quoted where they have to be, or expressions
+ *   the indexed columns, quoted if necessary, or expressions
  * @param predicate
- *   which rows it has, if not all
+ *   the condition on the rows that it contains, if not all
  */
 final private[upsert] case class UniqueIndex(
     columns: Set[String],
@@ -24,7 +24,7 @@ final private[upsert] case class UniqueIndex(
 
 private[upsert] object UniqueIndex {
 
-  /** Of those that are checked with each row, and not at the end of a transaction. */
+  /** Only indexes that are checked for each row, not at the end of a transaction. */
   def of(connection: Connection, table: String): Seq[UniqueIndex] =
     Using.resource(connection.prepareStatement(Sql)) { select =>
       select.setString(1, table)
@@ -41,7 +41,7 @@ private[upsert] object UniqueIndex {
       }
     }
 
-  // The column for nulls that are equal came with PostgreSQL 15.
+  // The column for equal nulls was added in PostgreSQL 15.
   private val Sql =
     """SELECT
       |  ARRAY(

@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
 
 /**
- * The state of a checkpoint before its query runs.
+ * The state of a checkpoint before its query starts.
  *
  * @param query
  *   the query's id, if it has run before
@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.checkpoint.CommittedBatches
  * @param isCommitted
  *   whether Spark has committed that batch
  * @param record
- *   the target so far; checkpoints of earlier versions have none, and adopt the one they find
+ *   the target so far; checkpoints of earlier versions have none and adopt the current one
  */
 final private[upsert] case class UpsertCheckpoint(
     path: Path,

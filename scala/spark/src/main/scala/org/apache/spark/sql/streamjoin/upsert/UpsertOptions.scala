@@ -12,12 +12,12 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, RowKe
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types._
 
-/** Where the rows are kept. */
+/** The kind of a target. */
 sealed private[streamjoin] trait TargetKind
 
 private[streamjoin] object TargetKind {
 
-  /** A table of a catalog, of a format that has `MERGE`. */
+  /** A catalog table of a format with `MERGE`. */
   final case class Table(name: String) extends TargetKind
 
   /** A table of a database, with the options of `format("jdbc")`. */
@@ -33,15 +33,15 @@ private[streamjoin] object TargetKind {
  * @param keys
  *   the columns that identify a row in the target
  * @param diff
- *   the column that says how many copies of a row came, or went if it is negative
+ *   the column with the number of copies of a row that are added, or removed if negative
  */
 final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: String, target: TargetKind) {
 
   /**
-   * The columns of the changes, by what they are for.
+   * The columns of the changes, by their role.
    *
    * @throws org.apache.spark.sql.AnalysisException
-   *   if a column is missing or cannot be what it is named for
+   *   if a column is missing or unsuitable for its role
    */
   def columnsOf(schema: StructType): UpsertColumns = {
     val resolver = SQLConf.get.resolver
@@ -61,7 +61,8 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
           "columns" -> schema.names.mkString(", ")
         )
     }
-    // When a change happened is no part of a row: one that goes has another time than when it came.
+    // The time of a change is not part of a row: a row is removed at another time than it was
+    // added.
     val besides = Seq(diff, ChangeColumns.Time, ChangeColumns.Version)
     val rows = schema.filterNot(field => besides.exists(resolver(_, field.name)))
     rows
@@ -79,7 +80,7 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
           "column" -> key,
           "columns" -> rows.map(_.name).mkString(", ")
         )
-      // Equal strings of a collation are different keys of a topic.
+      // Strings that are equal under a collation are different keys of a topic.
       if (!RowKey.canHave(rows(at).dataType))
         throw StreamJoinErrors.analysis(
           "STREAMJOIN_UPSERT.KEY_TYPE",
@@ -96,11 +97,11 @@ final private[streamjoin] case class UpsertOptions(keys: Seq[String], diff: Stri
 
 /**
  * @param diff
- *   place of the column with the numbers of copies
+ *   position of the column with the number of copies
  * @param rows
- *   places of the columns of the target
+ *   positions of the columns of the target
  * @param keys
- *   places, among those of the target, of the columns that identify a row
+ *   positions, among the columns of the target, of those that identify a row
  */
 final private[streamjoin] case class UpsertColumns(diff: Int, rows: Seq[Int], keys: Seq[Int])
 
@@ -114,7 +115,7 @@ private[streamjoin] object UpsertOptions {
   val Topic = "topic"
   private val Servers = "kafka.bootstrap.servers"
 
-  /** What DataStreamWriter adds to the options of a sink, which no target has to know. */
+  /** The options that DataStreamWriter adds to those of a sink, and that no target needs. */
   private val OfQuery = Seq("checkpointLocation", "queryName", "path")
 
   private val mapper = new ObjectMapper()

@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
 import org.apache.spark.storage.StorageLevel
 
-/** `writeStream.format("streamjoin-upsert")`: changes keep a target current. */
+/** `writeStream.format("streamjoin-upsert")`: upserts changes into a target. */
 final class UpsertProvider extends StreamSinkProvider with DataSourceRegister {
   override def shortName(): String = "streamjoin-upsert"
 
@@ -46,20 +46,20 @@ final class UpsertProvider extends StreamSinkProvider with DataSourceRegister {
 /**
  * Applies each batch to the target once.
  *
- * The rows of the batch are computed once and kept on the executors until they are written, as
- * several jobs read them: the changes may come from operators with state, and keys are checked
- * before the first row is written.
+ * The rows of the batch are computed once and kept on the executors until they are written, because
+ * several jobs read them: the changes may come from stateful operators, and keys are checked before
+ * the first row is written.
  */
 final private[streamjoin] class UpsertSink(options: UpsertOptions, target: UpsertTarget)
     extends Sink
     with ReportsSinkMetrics {
   @volatile private var last: Map[String, Long] = Map.empty
 
-  /** What the checkpoint says of the target, and whether that still has to be written. */
+  /** The checkpoint's record of the target, and whether it still has to be written. */
   @volatile private var record = Option.empty[TargetRecord]
   @volatile private var isWritten = false
 
-  /** Checks at `start()` whether there can be such a query, and with this checkpoint. */
+  /** Checks at `start()` whether the query, and this checkpoint, are valid. */
   def check(session: SparkSession, schema: StructType, checkpoint: String): Unit = {
     val none = session.createDataFrame(java.util.List.of[Row](), schema)
     target.check(NetChanges.of(none, options), checkpoint)
@@ -67,9 +67,9 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
     record = Some(found.recordFor(target, isNew = found.newest.isEmpty))
   }
 
-  /** The first batch of a run writes down where it writes to, before it does. */
+  /** The first batch of a run records its target before it writes. */
   private def begin(session: SparkSession, root: Path): TargetRecord = {
-    // A session without the extension has not called check.
+    // A session without the extension does not call check.
     val known = record.getOrElse {
       val found = UpsertCheckpoint.of(session, root)
       val isFirst = found.newest.forall(_.number == 0) && !found.isCommitted
@@ -90,7 +90,8 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
     val micros = begin(session, checkpointOf(session)).micros
     val rows = data.asInstanceOf[ClassicDataset[Row]].queryExecution.toRdd
     if (target.has(batch)) {
-      // The operators below must still see the batch: Spark commits their state and watermarks.
+      // The operators below must still be bound to the batch: Spark commits their state and
+      // watermarks.
       rows.foreachPartition((each: Iterator[InternalRow]) => each.foreach(_ => ()))
       last = Map("replayed" -> 1L)
     } else {
@@ -151,7 +152,7 @@ private[streamjoin] object UpsertSink {
     case TargetKind.Kafka(its) => new KafkaTarget(its)
   }
 
-  /** Where the rows go, without what may be secret in the options. */
+  /** The target of the rows, without options that may be secret. */
   private def words(options: UpsertOptions): String = {
     def of(its: Map[String, String], name: String) =
       its.collectFirst { case (key, value) if key.toLowerCase(Locale.ROOT) == name => value }.getOrElse("")

@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.watermark
 import streamjoin.core.Watermark
 
 /**
- * Computes how far active inputs carry the watermarks of idle ones. Pure: depends on watermarks and
- * the shape of the query alone.
+ * Computes how far active inputs advance the watermarks of idle ones. Pure: depends only on
+ * watermarks and the shape of the query.
  *
  * @param operators
  *   our operators: the watermarks that they receive, by ordinal
@@ -45,9 +45,9 @@ final private[streamjoin] class CarriedWatermarks(
    * The watermarks for eviction.
    *
    * @param keyed
-   *   watermarks before this carrying, in microseconds, by origin
+   *   watermarks before they are advanced, in microseconds, by origin
    * @param valuesOf
-   *   makes the values of a batch from watermarks by origin
+   *   computes the values of a batch from watermarks by origin
    */
   def carried(
       keyed: Map[WatermarkId, Long],
@@ -68,7 +68,7 @@ final private[streamjoin] class CarriedWatermarks(
       case Shifted(_, shifted) => united(shifted, from)
       case Smallest(branches) =>
         val inner = branches.foldLeft(from)((known, branch) => united(branch, known))
-        // A union that is idle as a whole is carried by what it is joined with.
+        // The other input of its join advances a union that is idle as a whole.
         if (isSilent(column)) inner else together(branches, inner)
       case _ => from
     }

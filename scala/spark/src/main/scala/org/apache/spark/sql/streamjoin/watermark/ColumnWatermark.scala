@@ -11,8 +11,8 @@ import streamjoin.core.{TimeBounds, Watermark}
 /**
  * Identifies an event-time column by the node that marks it, in any form of a query's plan: the
  * node's id and its occurrence among nodes with that id, top down and left to right. In a
- * self-join, both copies of the stream share the id (`DeduplicateRelations` renews attributes
- * only). The column's own id is of no use: the optimizer replaces it by the source's
+ * self-join, both copies of the stream share the id (`DeduplicateRelations` renews only
+ * attributes). The column's own id is useless: the optimizer replaces it with the source's
  * (`RemoveRedundantAliases`).
  */
 final private[streamjoin] case class WatermarkId(node: UUID, occurrence: Int)
@@ -31,7 +31,7 @@ private[streamjoin] object WatermarkId {
 
 /**
  * How to compute the watermark of a column anywhere in a plan, as data: a pure function of the
- * batch's watermarks at the origins, so that every task and every replay gets the same.
+ * batch's watermarks at the origins, so that every task and every replay gets the same value.
  */
 sealed private[streamjoin] trait ColumnWatermark extends Serializable {
 
@@ -41,7 +41,7 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
   /** The newest time seen, from the newest times at the origins. */
   def newest(of: WatermarkId => Option[Long]): Option[Long]
 
-  /** The origin that decides the value: others may move on without changing it. */
+  /** The origin that decides the value: others may advance without changing it. */
   def decidedBy(of: WatermarkValues): Option[WatermarkId]
 
   /**
@@ -67,7 +67,7 @@ private[streamjoin] object ColumnWatermark {
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
   }
 
-  /** A column of a union: the slowest branch counts. */
+  /** A column of a union: the slowest branch decides. */
   final case class Smallest(branches: Seq[ColumnWatermark]) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = branches.map(_.value(of)).min
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
@@ -84,7 +84,7 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /**
-   * What Spark's operators receive, in whole milliseconds.
+   * The watermark that Spark's operators receive, in whole milliseconds.
    *
    * @param lag
    *   minimum distance below the watermark, in microseconds
@@ -121,7 +121,7 @@ private[streamjoin] object ColumnWatermark {
   }
 
   /** The output watermark of a column of one of our operators. */
-  // Not case classes: in a long chain, a column is reached by very many paths, which must not be
+  // Not case classes: in a long chain, very many paths lead to a column, and they must not be
   // compared, hashed or printed.
   sealed abstract class Output extends ColumnWatermark {
 
@@ -155,7 +155,7 @@ private[streamjoin] object ColumnWatermark {
    * The output watermark of an operator that emits in the order of the column with key 0.
    *
    * @param maxLagMicros
-   *   by watermark key, how far at most a row's time is behind that column, in microseconds
+   *   by watermark key, the largest distance of a row's time behind that column, in microseconds
    */
   final class OfOrder(
       override val columns: IndexedSeq[ColumnWatermark],
@@ -211,8 +211,8 @@ private[streamjoin] object ColumnWatermark {
  * @param spark
  *   Spark's own watermark, which its stateful operators use
  * @param ordered
- *   by ordinal of an operator that emits in time order: a lower bound on the times that it has yet
- *   to emit, from the rows kept below it, in addition to the watermarks
+ *   by ordinal of an operator that emits in time order: a lower bound on the times that it has not
+ *   emitted yet, from the rows kept below it, in addition to the watermarks
  */
 final private[streamjoin] class WatermarkValues(
     val keyed: WatermarkId => Long,

@@ -12,13 +12,13 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * Removes the bounds from a stream: rows that only say how far the stream is. The node stands above
- * the stream's `EventTimeWatermark`, so that bounds advance the watermark.
+ * Removes the bounds from a stream: rows that only state the progress of the stream. The node is
+ * above the stream's `EventTimeWatermark`, so that bounds advance the watermark.
  *
  * It is not a `Filter`, because Spark would push a filter below the mark
- * (`PushPredicateThroughNonJoin`). It also keeps all filters of the query above itself: most
- * columns of a bound are null, and a filter on one of them would remove the bound before it is
- * seen.
+ * (`PushPredicateThroughNonJoin`). It also holds all filters of the query above itself: most
+ * columns of a bound are null, and a filter on one of them would remove the bound before it takes
+ * effect.
  *
  * @param isBound
  *   boolean column of the child; a row with a null in it is data

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 
 /**
- * Says that the inputs marked below become idle after a time without rows. [[WatermarkKeys]] reads
- * it in the analyzed query; the optimizer drops it.
+ * Declares that the inputs marked below become idle after some time without rows. [[WatermarkKeys]]
+ * reads it in the analyzed query; the optimizer drops it.
  *
  * @param timeoutMs
  *   idle timeout, in milliseconds

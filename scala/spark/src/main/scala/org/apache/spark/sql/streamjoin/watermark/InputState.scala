@@ -1,22 +1,22 @@
 package org.apache.spark.sql.streamjoin.watermark
 
 /**
- * What a batch knows of an input beyond its watermark. All values are in milliseconds.
+ * The state of an input in a batch in addition to its watermark. All values are in milliseconds.
  *
- * An idle input has two watermarks. Its own stays where it is, and decides which of its rows are
- * late when it sends rows again. The second one is for eviction, and other inputs carry it on. It
- * still counts after the input has sent rows, until the input's own catches up, because a watermark
- * never goes back. Partitions work alike: an input's own watermark waits for all of them, the
- * second one for the active ones.
+ * An idle input has two watermarks. Its own does not move, and decides which of its rows are late
+ * when it sends rows again. The second one is for eviction, and other inputs advance it. It remains
+ * in effect after the input has sent rows, until the input's own catches up, because a watermark
+ * never decreases. Partitions work in the same way: an input's own watermark waits for all of them,
+ * the second one only for the active ones.
  *
  * @param since
  *   time of its last row, on the clock of the query's trigger; none if it is not idle
  * @param carried
- *   its watermark for eviction; none if that is its own
+ *   its watermark for eviction; none if it equals its own
  * @param partitions
  *   partitions that have sent rows, by name, if each has separate bounds
  * @param per
- *   column with these names; not known of older checkpoints
+ *   column with these names; unknown for older checkpoints
  */
 final private[streamjoin] case class InputState(
     since: Option[Long] = None,
@@ -26,7 +26,7 @@ final private[streamjoin] case class InputState(
 ) {
   def isEmpty: Boolean = this == InputState()
 
-  /** Since when it, or the first idle one of its partitions, is idle. */
+  /** Since when it, or the first of its idle partitions, has been idle. */
   def firstIdle: Option[Long] = (since ++ partitions.values.flatMap(_.since)).minOption
 
   /** The lowest watermark of all partitions. */
@@ -36,8 +36,8 @@ final private[streamjoin] case class InputState(
   def slowestActive: Option[Long] = partitions.values.filter(_.since.isEmpty).map(_.millis).minOption
 
   /**
-   * The state for a query in which another column may tell the partitions apart: those of before
-   * would never send a row again, or be taken for others of the same name.
+   * The state for a query in which another column may identify the partitions: the previous
+   * partitions would never send a row again, or be confused with others of the same name.
    */
   def by(column: Option[String]): InputState =
     if (column.isDefined && per.forall(column.contains)) copy(per = column.filter(_ => partitions.nonEmpty))
@@ -71,11 +71,11 @@ final private[streamjoin] case class InputState(
 final private[streamjoin] case class PartitionState(millis: Long, since: Option[Long])
 
 /**
- * When inputs and their partitions had their last row, in milliseconds on the clock of the query's
+ * When inputs and their partitions last had a row, in milliseconds on the clock of the query's
  * trigger.
  *
- * The time between two runs does not count as silence: the query was not listening. If runs process
- * the available data and end, as with `availableNow`, silence is counted across runs.
+ * The time between two runs does not count as silence, because the query was not reading. If runs
+ * process the available data and end, as with `availableNow`, silence is counted across runs.
  *
  * @param begun
  *   start of the run
@@ -100,7 +100,7 @@ final private[streamjoin] case class LastHeard(
   def now(keys: Iterable[(Int, Option[String])], time: Long): LastHeard =
     copy(last = last ++ keys.map(_ -> time))
 
-  /** At the start of a run. An input that is not known yet counts as heard of now. */
+  /** Called at the start of a run. The silence of an unknown input starts now. */
   def beginning(keys: Iterable[Int], time: Long, acrossRuns: Boolean): LastHeard =
     LastHeard(time, acrossRuns, keys.map(key => (key, Option.empty[String]) -> time).toMap ++ last)
 }

@@ -27,7 +27,7 @@ import org.apache.spark.util.ThreadUtils
  *   as in [[QueryWatermarks]]
  * @param received
  *   by ordinal of an operator: the watermarks that it receives, by watermark key, in microseconds.
- *   They follow from the others, and are here for those who look at the state.
+ *   They are derived from the others and stored for tools that inspect the state.
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
@@ -40,12 +40,12 @@ final private[streamjoin] case class KeyedWatermarks(
 ) {
 
   /**
-   * Maps the entry to the columns of a query. A column of a named source has the watermark stored
+   * Maps the entry to the columns of a query. A column of a named source gets the watermark stored
    * under the same names, wherever it is in the query now; a new one has none yet. The other
-   * columns are matched by their order among themselves.
+   * columns are matched by their relative order.
    *
    * @return
-   *   none if those other columns are not the same
+   *   none if those other columns differ
    */
   def of(now: IndexedSeq[WatermarkColumn]): Option[KeyedWatermarks] = {
     def unnamed(columns: Seq[WatermarkColumn]) = columns.filter(_.source.isEmpty)
@@ -68,7 +68,7 @@ final private[streamjoin] case class KeyedWatermarks(
 
 /**
  * `<checkpoint>/keyed-watermarks/<batch>`: the watermarks that a batch sees, written before it
- * runs, so that a replay sees the same.
+ * runs, so that a replay sees the same ones.
  */
 final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpoint: Path)
     extends JsonLog[KeyedWatermarks](session, checkpoint, KeyedWatermarkLog.Directory) {
@@ -172,12 +172,12 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     Option(key.get(name)).filterNot(_.isNull).map(number)
 
   private def number(value: JsonNode): Long =
-    if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is no watermark")
+    if (value.canConvertToLong) value.asLong else throw unreadable(s"$value is not a watermark")
 
   /**
-   * Writes the watermarks of a batch while Spark writes its own logs: a checkpoint file takes as
-   * long as all else in a small batch. The batch must not run before the future that this returns
-   * completes, and fails if that failed.
+   * Writes the watermarks of a batch while Spark writes its own logs, because a checkpoint file
+   * takes as long as everything else in a small batch. The batch must not run before the returned
+   * future completes, and fails if the future failed.
    */
   def addInBackground(batch: Long, entry: KeyedWatermarks): CompletableFuture[Void] = {
     val written = CompletableFuture.runAsync(() => add(batch, entry): Unit, KeyedWatermarkLog.writers)
@@ -186,7 +186,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     written.whenComplete((_, _) => KeyedWatermarkLog.unfinished.remove(folder, written): Unit)
   }
 
-  /** The watermarks of a batch, as they were written. */
+  /** The watermarks of a batch as written. */
   def written(batch: Long): Option[KeyedWatermarks] = {
     awaitUnfinished()
     get(batch)
@@ -202,7 +202,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   }
 
   /**
-   * An earlier run of the query in this process may still be writing. Its file has to exist before
+   * An earlier run of the query in this process may still be writing. Its file must exist before
    * anything is read.
    */
   private def awaitUnfinished(): Unit = {
@@ -214,7 +214,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
    * The watermarks of a batch that has run. Without them it is unknown which rows were late for it.
    */
   def readOfLast(batch: Long, keys: WatermarkKeys): KeyedWatermarks = read(batch, keys).getOrElse(
-    throw JsonLog.unreadable(batchIdToPath(batch), s"it is missing, and batch $batch has run by it")
+    throw JsonLog.unreadable(batchIdToPath(batch), s"it is missing, and batch $batch has used it")
   )
 
   private def checked(entry: KeyedWatermarks, keys: WatermarkKeys): KeyedWatermarks =
@@ -235,6 +235,6 @@ private[streamjoin] object KeyedWatermarkLog {
 
   private lazy val writers = ThreadUtils.newDaemonCachedThreadPool("streamjoin-watermark-log")
 
-  /** The last write of each log that may not be finished, by folder. */
+  /** The last write of each log that may be unfinished, by folder. */
   private val unfinished = new ConcurrentHashMap[String, CompletableFuture[Void]]
 }

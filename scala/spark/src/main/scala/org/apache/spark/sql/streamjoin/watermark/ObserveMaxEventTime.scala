@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStat
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Stands below an `EventTimeWatermark` of a nullable column and records the newest time without the
- * nulls. The strategy inserts it.
+ * Records the newest time, ignoring nulls, below an `EventTimeWatermark` of a nullable column. The
+ * strategy inserts it.
  */
 final private[streamjoin] case class ObserveMaxEventTime(time: Attribute, child: LogicalPlan)
     extends UnaryNode {
@@ -32,8 +32,8 @@ private[streamjoin] object ObserveMaxEventTime {
 }
 
 /**
- * Passes rows through and records their newest event time. `EventTimeWatermarkExec` above it does
- * so too, but takes a null for the year 1970, which would make older rows late.
+ * Passes rows through and records their newest event time. `EventTimeWatermarkExec` above it also
+ * does this, but treats a null as the year 1970, which would make older rows late.
  */
 final private[streamjoin] case class NewestTimeExec(time: Attribute, child: SparkPlan)
     extends EventTimeObserverExec {

@@ -12,11 +12,11 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeSta
 import streamjoin.core.Watermark
 
 /**
- * The watermarks of one batch of a query, for all keys, and how those of the next batch follow from
- * them.
+ * The watermarks of one batch of a query, for all keys, and the computation of those of the next
+ * batch.
  *
- * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never goes
- * back.
+ * `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`: it never
+ * decreases.
  *
  * @param millis
  *   watermarks by key, in milliseconds
@@ -24,9 +24,9 @@ import streamjoin.core.Watermark
  *   by ordinal of an operator that emits in time order: the earliest time that may still arrive, in
  *   microseconds ([[WatermarkValues.ordered]])
  * @param inputs
- *   by key: state of inputs beyond the watermark
+ *   by key: state of inputs in addition to the watermark
  * @param heard
- *   when inputs that may become idle had their last row
+ *   when inputs that may become idle last had a row
  * @param waiting
  *   by ordinal of an operator that emits in time order and has emitted nothing yet: the lowest time
  *   in its state, in microseconds
@@ -46,7 +46,7 @@ final private[streamjoin] case class QueryWatermarks(
   /** For late rows, in microseconds: each input is judged by its own watermark. */
   def forLateness(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
 
-  /** Updates the bounds of operators that emit in time order; they never go back. */
+  /** Updates the bounds of operators that emit in time order; they never decrease. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
@@ -88,7 +88,7 @@ final private[streamjoin] case class QueryWatermarks(
     }
   }
 
-  /** At the start of a run. */
+  /** Called at the start of a run. */
   def begun(time: Long, acrossRuns: Boolean): QueryWatermarks =
     copy(heard = heard.beginning(mayBeIdle, time, acrossRuns))
 
@@ -98,14 +98,13 @@ final private[streamjoin] case class QueryWatermarks(
   def evictsOtherThan(other: QueryWatermarks): Boolean = forEviction != other.forEviction
 
   /**
-   * When the input of a column had its last row, if the column's watermark is that of an idle
-   * input.
+   * When the input of a column last had a row, if the column's watermark is that of an idle input.
    */
   def idleSince(column: ColumnWatermark): Option[Long] =
     CarriedWatermarks.marks(column).flatMap(mark => input(keys.origins.indexOf(mark)).firstIdle).minOption
 
   /**
-   * Determines which inputs are idle at a time, and how far the others carry their watermarks.
+   * Determines which inputs are idle at a time, and how far the others advance their watermarks.
    *
    * @param time
    *   time of a batch from the offset log, in milliseconds
@@ -131,7 +130,7 @@ final private[streamjoin] case class QueryWatermarks(
     copy(inputs = carriedOn.filterNot(_._2.isEmpty))
   }
 
-  /** Determines whether an input or a partition of it is idle. Others do not carry it on yet. */
+  /** Determines whether an input or a partition of it is idle. Others do not advance it yet. */
   private def idleAt(key: Int, time: Long): InputState = {
     def last(known: Option[Long], partition: Option[String]): Option[Long] =
       keys.idleAfterMs(key).flatMap(timeout => known.orElse(heard.before(key, partition, time, timeout)))
@@ -146,9 +145,9 @@ final private[streamjoin] case class QueryWatermarks(
   }
 
   /**
-   * The watermarks after a batch that ran with these, from the event times that its plan saw. In a
-   * self-join, the copies of a mark share one watermark, that of the newest row in any of them, as
-   * in Spark (`WatermarkTracker`).
+   * The watermarks after a batch that ran with these, computed from the event times in its plan. In
+   * a self-join, the copies of a mark share one watermark, that of the newest row in any of them,
+   * as in Spark (`WatermarkTracker`).
    *
    * @param time
    *   time of the batch from the offset log, in milliseconds
@@ -209,8 +208,8 @@ private[streamjoin] object QueryWatermarks {
 
   /**
    * The marks in an executed plan, top down and left to right. If two copies of a stream are
-   * shuffled alike, Spark runs one exchange for both, and the second is a leaf of the plan
-   * (`ReuseExchangeAndSubquery`).
+   * shuffled in the same way, Spark runs one exchange for both, and the second is a leaf of the
+   * plan (`ReuseExchangeAndSubquery`).
    */
   private def marks(executed: SparkPlan): Seq[EventTimeWatermarkExec] =
     StreamingQueryPlanTraverseHelper

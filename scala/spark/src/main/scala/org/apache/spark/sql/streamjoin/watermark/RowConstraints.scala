@@ -31,10 +31,10 @@ private[streamjoin] object RowConstraint {
 }
 
 /**
- * What is known about the times in every row of a plan.
+ * The known constraints between the times in every row of a plan.
  *
- * The law: a constraint between two times follows from two others through a third time only if that
- * one is never null, because they say nothing about a row in which it is null.
+ * The law: two constraints imply a constraint between two times through a third time only if that
+ * third time is never null, because they do not apply to a row in which it is null.
  *
  * @param all
  *   tightest constraint for each pair of times
@@ -60,7 +60,9 @@ final private[streamjoin] case class RowConstraints(all: Seq[RowConstraint], pre
   def ++(that: RowConstraints): RowConstraints =
     RowConstraints(RowConstraints.tightest(all ++ that.all), present ++ that.present)
 
-  /** How far a time is behind another of its row at most, in microseconds, if that is known. */
+  /**
+   * The largest distance of a time behind another one in its row, in microseconds, if it is known.
+   */
   def maxLagMicros(column: ExprId, behind: ExprId): Option[Long] =
     all.find(constraint => constraint.out == column && constraint.in == behind).map(_.postpone)
 
@@ -75,7 +77,7 @@ private[streamjoin] object RowConstraints {
   /** Nothing is known. */
   val none: RowConstraints = RowConstraints(Nil, Set.empty)
 
-  /** Of several constraints on a pair of columns, the one with the smallest postpone time. */
+  /** Among several constraints on a pair of columns, the one with the smallest postpone time. */
   def tightest(constraints: Seq[RowConstraint]): Seq[RowConstraint] =
     constraints
       .groupBy(constraint => (constraint.out, constraint.in))

@@ -19,7 +19,7 @@ final private[streamjoin] case class WatermarkColumn(name: String, source: Optio
  * @param idleAfterMs
  *   time without a row after which the input is idle, in milliseconds; none if it never is
  * @param per
- *   column that tells the partitions of the input apart, if each has separate bounds
+ *   column that identifies the partitions of the input, if each has separate bounds
  */
 final private[streamjoin] case class WatermarkKeys(
     origins: IndexedSeq[WatermarkId],
@@ -34,7 +34,8 @@ private[streamjoin] object WatermarkKeys {
 
   /**
    * @param plan
-   *   plan of the running query: it has the names of the sources, the plans of its batches do not
+   *   plan of the running query, which has the names of the sources; the plans of its batches do
+   *   not
    */
   def of(plan: LogicalPlan): WatermarkKeys = {
     val (marks, idleAfterMs) = marksOf(plan, None).unzip

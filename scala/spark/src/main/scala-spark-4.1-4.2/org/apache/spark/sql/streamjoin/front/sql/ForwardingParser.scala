@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.front.sql
 
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 
-/** Hands what only newer lines of Spark ask of a parser to another one; here nothing. */
+/** Forwards the methods that only newer Spark lines call on a parser; there are none here. */
 private[streamjoin] trait ForwardingParser extends ParserInterface {
   protected def other: ParserInterface
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{AsOfJoin, Join, LogicalPlan}
 
-/** Spark's own `ASOF JOIN` in SQL; these lines have none. */
+/** Spark's own `ASOF JOIN` in SQL, which these lines lack. */
 private[streamjoin] object SparksAsOfJoin {
 
   /** The join as Spark's own node, for inputs that are not both streams. */

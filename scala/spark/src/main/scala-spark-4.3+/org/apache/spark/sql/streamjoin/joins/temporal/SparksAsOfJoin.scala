@@ -10,8 +10,9 @@ import org.apache.spark.sql.internal.SQLConf
 private[streamjoin] object SparksAsOfJoin {
 
   /**
-   * The join as Spark's own node, for inputs that are not both streams. Our parser reads such a
-   * text only where Spark's does not: it has another clause of ours, or Spark's setting is off.
+   * The join as Spark's own node, for inputs that are not both streams. Our parser handles such a
+   * text only if Spark's parser rejects it: it has another of our clauses, or Spark's setting is
+   * off.
    *
    * @throws AnalysisException
    *   Spark's own, if its setting is off

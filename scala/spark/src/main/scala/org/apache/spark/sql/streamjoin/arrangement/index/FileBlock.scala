@@ -17,10 +17,10 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
 import org.apache.spark.sql.streamjoin.state.IndexMemory
 
 /**
- * A block of a file, in memory while there is room.
+ * A block of a file, kept in memory while there is room.
  *
  * @param version
- *   version whose changes it has, or whose rows if it is of a base
+ *   version whose changes it contains, or whose rows if it belongs to a base
  */
 final private[streamjoin] class FileBlock(
     root: Path,
@@ -33,7 +33,7 @@ final private[streamjoin] class FileBlock(
   private var loaded: Array[Byte] = _
   private var released = false
 
-  /** Its bytes were dropped, and an index still refers to it. */
+  /** Its bytes have been dropped while an index still refers to it. */
   private var isUnloaded = false
 
   /** Whether it was used since the last check for unloading. */
@@ -46,7 +46,7 @@ final private[streamjoin] class FileBlock(
    * Whether its file is among those of an arrangement.
    *
    * @param filesOf
-   *   paths of the files of a base: after a restore, another base may have its number
+   *   paths of the files of a base: after a restore, another base may have the same number
    */
   private[arrangement] def isKept(newest: Manifest, filesOf: BaseRef => Set[String]): Boolean =
     if (file.startsWith(s"${ArrangementFolder.Bases}/"))
@@ -101,7 +101,7 @@ final private[streamjoin] class FileBlock(
     drop()
   }
 
-  /** No index refers to it any more. Tasks still holding an old index reread the block. */
+  /** No index refers to it any longer. Tasks still holding an old index reread the block. */
   private[arrangement] def release(): Long = synchronized {
     released = true
     markUnloaded(false)
@@ -110,7 +110,7 @@ final private[streamjoin] class FileBlock(
 }
 
 /**
- * The blocks in memory. Beyond the executor's limit, those unused for longest are unloaded, and
+ * The blocks in memory. Beyond the executor's limit, the least recently used ones are unloaded, and
  * reread when a probe needs them.
  */
 final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
@@ -126,7 +126,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
 
   private val failed = new ConcurrentHashMap[Path, Int]
 
-  /** How often a block of an arrangement could not be read: other files may be gone as well. */
+  /** How often a block of an arrangement could not be read: other files may be missing too. */
   def failures(root: Path): Int = failed.getOrDefault(root, 0)
 
   private[arrangement] def countFailure(root: Path): Unit = failed.merge(root, 1, (a, b) => a + b): Unit

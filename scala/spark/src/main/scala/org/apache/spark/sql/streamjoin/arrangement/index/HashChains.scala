@@ -1,8 +1,8 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
 /**
- * A hash table of entries, which are numbers from 0 on in the order of their addition. A chain has
- * the entries of a slot, the newest first; those with other hashes are among them.
+ * A hash table of entries, which are numbered from 0 in insertion order. A chain contains the
+ * entries of a slot, the newest first, including those with other hashes.
  *
  * {{{
  *   for (entry <- chains.first(hash), then chains.next(entry), until it is negative)
@@ -41,7 +41,10 @@ final private[index] class HashChains(capacity: Int) {
     heads(head) = number
   }
 
-  /** Mixes the hash, because all hashes of a partition agree in the bits that decide it. */
+  /**
+   * Mixes the hash, because all hashes of a partition agree in the bits that determine the
+   * partition.
+   */
   private def headOf(hash: Int): Int = {
     val mixed = hash * 0x9e3779b9
     (mixed ^ (mixed >>> 15)) & (heads.length - 1)

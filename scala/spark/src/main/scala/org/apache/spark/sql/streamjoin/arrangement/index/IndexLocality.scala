@@ -14,7 +14,7 @@ import org.apache.spark.{Partition, SparkContext, TaskContext}
  * @param taskOf
  *   by partition of the index, the task that uses it
  * @param locations
- *   by task, where it should run; empty if the driver is the only process
+ *   by task, its preferred locations; empty if the driver is the only process
  */
 final private[streamjoin] case class IndexTasks(
     number: Int,
@@ -39,11 +39,11 @@ private[streamjoin] object IndexLocality {
   }
 
   /**
-   * Which tasks use which indexes if there are fewer tasks than partitions: each has partitions of
-   * one executor, and all executors have as many tasks.
+   * Assigns indexes to tasks if there are fewer tasks than partitions: each task has partitions of
+   * one executor, and all executors have the same number of tasks.
    *
    * @param atLeast
-   *   how many tasks are enough
+   *   how many tasks are sufficient
    */
   def tasks(context: SparkContext, partitions: Int, atLeast: Int): IndexTasks =
     spread(executors(context).map(id => (id.executorId, id.host)), partitions, atLeast)
@@ -93,12 +93,9 @@ private[streamjoin] object IndexLocality {
     }
   }
 
-  // Where tasks run.
+  // Locations of tasks.
 
-  /**
-   * Runs tasks on the executor that holds the index of their partition, or of the partitions of
-   * each task.
-   */
+  /** Runs each task on the executor that holds the index of its partition or partitions. */
   def place[T: ClassTag](rows: RDD[T], tasks: Option[IndexTasks] = None): RDD[T] =
     new Placed(rows, tasks.map(_.locations))
 
@@ -108,7 +105,7 @@ private[streamjoin] object IndexLocality {
       rows.iterator(split, context)
 
     override protected def getPreferredLocations(split: Partition): Seq[String] = {
-      // Prefer the executor that has the state store. A shuffle names hosts, those that most of its
+      // Prefer the executor that has the state store. A shuffle prefers the hosts that most of its
       // rows come from.
       val own = rows.preferredLocations(split).filter(_.startsWith(TaskLocation.executorLocationTag))
       if (own.nonEmpty) own else locations.lift(split.index).toSeq

@@ -23,28 +23,29 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
-/** An arrangement, as tasks know it. */
+/** An arrangement, in the form that tasks receive. */
 final private[streamjoin] case class ArrangementRef(root: String, meta: ArrangementMeta)
 
-/** What it cost to bring an index to the requested version. */
+/** The cost of bringing an index to the requested version. */
 final private[streamjoin] class LoadStats {
   var rows = 0L
   var bytes = 0L
   var nanos = 0L
 
-  /** Whether the index was built from a base, not advanced from an older version. */
+  /** Whether the index was built from a base instead of being advanced from an older version. */
   var rebuilt = false
 }
 
 /**
  * The executor's indexes: one [[KeyIndex]] for each partition of each key of an arrangement, shared
  * by all tasks of all queries of the application. The changes of each version advance it. An index
- * that begins after the requested version is replaced and never changed, because other tasks may
- * hold it. So is one whose versions are not those before the requested one: a restored arrangement
- * gets other versions with the numbers that it had.
+ * that begins after the requested version is replaced, never changed, because other tasks may hold
+ * it. An index whose versions do not precede the requested one is replaced too: after a restore, an
+ * arrangement gets other versions with the same numbers.
  *
  * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
- * the newest base that is not after the oldest version it serves, then the changes of each version.
+ * the newest base that is not newer than the oldest version it serves, then the changes of each
+ * version.
  *
  * {{{
  *            files of the arrangement             memory of an executor
@@ -144,13 +145,13 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
   }
 
-  /** A task asks for an index once, and then uses it until its end. */
+  /** A task requests an index once, and then uses it until it ends. */
   private def keepWhileUsed(slot: Slot): Unit = Option(TaskContext.get()).foreach { context =>
     val task = context.taskAttemptId()
     val own: mutable.Set[Slot] = ConcurrentHashMap.newKeySet[Slot].asScala
     val known = Option(users.putIfAbsent(task, own))
     if (known.getOrElse(own).add(slot)) slot.users += 1
-    // If the task has ended in the meantime, it is called at once.
+    // If the task has already ended, the listener is called immediately.
     if (known.isEmpty) context.addTaskCompletionListener[Unit](_ => endTask(task))
   }
 
@@ -163,7 +164,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     }
   }
 
-  /** Created for each look-up; mostly the index already has the requested versions. */
+  /** Created for each look-up; usually the index already has the requested versions. */
   private class Loader(
       arrangement: ArrangementRef,
       root: Path,
@@ -177,7 +178,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     private def manifest(version: VersionId) = manifests.get(arrangement, version, folder)
     private lazy val rowKey = RowKey.of(meta, index)
 
-    /** Whether the newest version of an index is a version or comes after it. */
+    /** Whether the newest version of an index is the given version or a successor of it. */
     def follows(slot: Slot, version: VersionId): Boolean =
       slot.newest.exists(manifests.isOrFollows(arrangement, _, version, folder))
 
@@ -204,8 +205,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       folder.manifestOf(version.number).exists(_.id == version.id)
 
     /**
-     * Whether the files of blocks that may have to be reread still exist. While memory suffices,
-     * none has to, and nothing is looked up. Once it suffices again, what is missing is read back.
+     * Whether the files of blocks that may have to be reread still exist. While memory suffices, no
+     * block has to be reread, and no file is looked up. Once memory suffices again, missing blocks
+     * are read back.
      */
     def canGoOn(slot: Slot, known: KeyIndex, high: VersionId): Boolean = {
       val unloads = blockMemory.unloads
@@ -221,7 +223,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       }
     }
 
-    /** False if a file has gone in the meantime. */
+    /** False if a file has been removed in the meantime. */
     private def isRefilled(known: KeyIndex): Boolean =
       try {
         blockMemory.refill(known)
@@ -234,7 +236,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       if (newest <= atLeast.number) manifest(atLeast) else manifests.current(arrangement, newest, folder)
     }
 
-    /** Pins the blocks whose files go as the bases change. */
+    /** Pins the blocks whose files will be removed when the bases change. */
     private def keepOld(slot: Slot, known: KeyIndex, target: Manifest): Unit =
       if (slot.bases != target.bases) {
         slot.bases = target.bases
@@ -253,7 +255,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       val built =
         try Some(buildFrom(base, high, newest))
         catch {
-          // It went while it was read.
+          // It was removed while it was being read.
           case error: StreamJoinRuntimeException if isUnreadable(error) && {
                 manifests.forget(arrangement)
                 !base.forall(newestManifest(high).bases.contains)
@@ -267,16 +269,16 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     }
 
     /**
-     * The files of a base that a manifest keeps. Of the version that names them, the number is
-     * known, and the one in memory may have gone.
+     * The files of a base that a manifest keeps. Only the number of the version that names them is
+     * known, and the version in memory may have been removed.
      */
     private def filesOf(base: BaseRef, newest: Manifest): Seq[BlockFile] =
       if (base.manifest == newest.version) newest.baseFiles
       else manifests.upTo(arrangement, base.manifest, newest.versionId, folder).baseFiles
 
     /**
-     * The paths of the files of a base, each base looked for once, for all blocks of an index;
-     * empty if the base is deleted in the meantime.
+     * The paths of the files of a base. Each base is listed once for all blocks of an index; the
+     * result is empty if the base has been deleted in the meantime.
      */
     private def pathsIfThere(newest: Manifest): BaseRef => Set[String] = {
       val found = mutable.Map.empty[BaseRef, Set[String]]
@@ -347,13 +349,15 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     /** How many tasks use it. */
     var users = 0
 
-    /** Bases that were kept when it last advanced. */
+    /** The bases that were retained when it last advanced. */
     var bases: Seq[BaseRef] = Nil
 
-    /** Failed reads of the arrangement's files, when the index was begun. */
+    /** The number of failed reads of the arrangement's files when the index was created. */
     var failures = 0
 
-    /** Blocks that had been unloaded, of whatever index, when its files were last looked for. */
+    /**
+     * The number of blocks, of any index, that had been unloaded when its files were last checked.
+     */
     var unloads = 0L
     private var counted = 0L
 
@@ -391,8 +395,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     blockMemory.release(old.usedBlocks.collect { case block: FileBlock if which(block) => block })
 
   /**
-   * Drops indexes that no task uses: those that have not been used for a time and, while memory is
-   * scarce, the ones that have not been used for longest.
+   * Drops indexes that no task uses: those that have been idle for some time and, while memory is
+   * scarce, the least recently used ones.
    */
   def sweep(
       idleNanos: Long = idleNanos,
@@ -426,7 +430,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** The number of indexes in memory. */
   def size: Int = slots.asScala.values.count(_.index.isDefined)
 
-  /** Empties the registry, as if the process had just begun. */
+  /** Empties the registry, as if the process had just started. */
   def clear(): Unit = {
     manifests.clear()
     slots.asScala.foreach { case (key, slot) =>
@@ -445,7 +449,7 @@ private[streamjoin] object IndexRegistry {
 
   final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
 
-  /** Whether this process has had an index of an arrangement. */
+  /** Whether this process has ever had an index of an arrangement. */
   def isBegun: Boolean = ofProcess.isDefined
 
   @volatile private var ofProcess: Option[IndexRegistry] = None
@@ -472,7 +476,7 @@ private[streamjoin] object IndexRegistry {
     registry
   }
 
-  /** If a file is missing because its version is too old, the error says so. */
+  /** The error says so if a file is missing because its version is too old. */
   private[arrangement] def orRetained[T](
       arrangement: ArrangementRef,
       version: Long,

@@ -6,8 +6,9 @@ import org.apache.spark.sql.streamjoin.base.{SharedServer, StreamJoinConf}
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * What a query says about the indexes of its executors. All queries of an application share the
- * indexes, and the last one to ask for one decides; on a server of several users, the server.
+ * The settings of a query for the indexes of its executors. All queries of an application share the
+ * indexes, and the last query to request one decides; on a server of several users, the server
+ * decides.
  *
  * @param memory
  *   `spark.streamjoin.executorIndexMemory`, in bytes

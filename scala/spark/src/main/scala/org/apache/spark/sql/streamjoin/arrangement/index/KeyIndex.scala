@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, RowKey}
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
-/** A block that an index refers to; its bytes may be dropped and reread. */
+/** A block that an index refers to. Its bytes may be dropped and reread. */
 private[streamjoin] trait LoadedBlock {
   def bytes: Array[Byte]
 }
@@ -22,11 +22,10 @@ private[streamjoin] trait LoadedBlock {
  * An entry has the version that added a row and the version that removed it. The bytes of the row
  * are in a block; an entry only points to them, with 36 bytes.
  *
- * Chains lead from a key to its entries, and a removal looks among them for its row. That is a long
- * way where many rows have one key, or none. Once removals have gone `patience` steps for each
- * entry, other chains lead from the hash of a whole row to its entries, with 16 bytes for each.
- * Where rows are dropped by their time, a heap of the entries, with 12 bytes for each, has the
- * oldest.
+ * Chains lead from a key to its entries, and a removal searches them for its row. This takes long
+ * if many rows have the same key, or none. Once removals have taken `patience` steps per entry,
+ * additional chains lead from the hash of a whole row to its entries, with 16 bytes per entry. If
+ * rows are dropped by their time, a heap finds the oldest entries, with 12 bytes per entry.
  *
  * @param fields
  *   number of columns of a row
@@ -58,14 +57,14 @@ final private[streamjoin] class KeyIndex(
   private var byRow = Option.empty[HashChains]
   private var byTime = Option.empty[ByTime]
 
-  /** Steps of removals along chains, without the first ones of each. */
+  /** Steps of removals along chains, not counting the first ones of each removal. */
   private var steps = 0L
 
   private var dead = 0L
   private var negative = 0
   @volatile private var newestVersion = oldest - 1
 
-  /** The newest version that can be read; less than the oldest before the first load. */
+  /** The newest version that can be read; lower than the oldest before the first load. */
   def newest: Long = newestVersion
 
   def covers(low: Long, high: Long): Boolean = oldest <= low && high <= newest
@@ -74,7 +73,7 @@ final private[streamjoin] class KeyIndex(
   def bytes: Long = block.length * EntryBytes + byKey.bytes + byRow.fold(0L)(_.bytes) +
     byTime.fold(0L)(_.heap.bytes)
 
-  /** Share of the entries that are in no version from `since` on. */
+  /** The share of entries that are in no version from `since` on. */
   def goneShare(since: Long): Double = shared {
     if (dead * 2 < entries) 0 // most of them have not been removed
     else {
@@ -116,7 +115,9 @@ final private[streamjoin] class KeyIndex(
     newestVersion = version
   }
 
-  /** Adds copies of a row, or removes them if negative. Copies that cancel end their entries. */
+  /**
+   * Adds copies of a row, or removes them if negative. Copies that cancel out end their entries.
+   */
   private def change(number: Int, offset: Int, row: UnsafeRow, count: Int, at: Int): Unit = {
     val hash = key.hash(row)
     var rest = count
@@ -130,7 +131,7 @@ final private[streamjoin] class KeyIndex(
         // All missing copies of a row share one entry, so `negative` counts rows.
         if (chains.hash(entry) == wanted && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
           point(other, entry)
-          // Copies that would overflow an entry stay in another one.
+          // Copies that would overflow an entry go into another one.
           if (other.equals(row) && (copies(entry).toLong + rest).isValidInt) rest = cancel(entry, rest, at)
         }
         entry = chains.next(entry)
@@ -157,10 +158,10 @@ final private[streamjoin] class KeyIndex(
   private def rowHash(row: UnsafeRow): Int =
     Murmur3_x86_32.hashUnsafeWords(row.getBaseObject, row.getBaseOffset, row.getSizeInBytes, 0)
 
-  /** How far removals have gone along chains, beyond what is usual. */
+  /** How many steps removals have taken along chains, beyond the usual number. */
   private[index] def extraChainSteps: Long = shared(steps)
 
-  /** Cancels copies against an entry, or merges them with it; returns the copies that are left. */
+  /** Cancels copies against an entry, or merges them with it; returns the remaining copies. */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {
     val sum = copies(entry) + rest
     to(entry) = at
@@ -213,7 +214,8 @@ final private[streamjoin] class KeyIndex(
    * @param hash
    *   hash of the key
    * @param probe
-   *   probe of the calling task, which knows where the key is in `wanted`; receives the rows
+   *   probe of the calling task, which knows the position of the key in `wanted` and receives the
+   *   rows
    */
   def find(wanted: InternalRow, hash: Int, version: Long, probe: ProbeResult): Unit = shared {
     val at = versionAt(version)
@@ -250,7 +252,7 @@ final private[streamjoin] class KeyIndex(
   def rowsBefore(limit: Long, timeOf: RowTime, version: Long): Iterator[(UnsafeRow, Int)] =
     rowsAt(exclusively {
       val at = versionAt(version)
-      // Entries that were gone at a later version may be missing.
+      // Entries that were removed in a later version may be missing.
       if (!byTime.exists(_.lastAt <= at)) byTime = Some(orderByTime(timeOf))
       byTime.get.lastAt = at
       val found = new Places
@@ -272,7 +274,10 @@ final private[streamjoin] class KeyIndex(
 
   private def isIn(entry: Int, at: Int) = from(entry) <= at && at < to(entry)
 
-  /** Where the rows of entries are, to be read without the lock: blocks are added, never moved. */
+  /**
+   * The locations of the rows of entries, to be read without the lock: blocks are added, never
+   * moved.
+   */
   final private class Places {
     private val found = new mutable.ArrayBuilder.ofInt
     val in: Array[LoadedBlock] = blocks
@@ -312,7 +317,7 @@ final private[streamjoin] class KeyIndex(
 
   private def takeFrom(other: KeyIndex, at: Int): Unit = exclusively {
     val numbers = Array.fill(other.blockCount)(-1)
-    // From the oldest entry on, so that chains keep their order.
+    // Starting with the oldest entry, so that chains keep their order.
     var entry = 0
     while (entry < other.entries) {
       if (other.to(entry) > at && other.from(entry) < other.to(entry)) {

@@ -15,9 +15,10 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
 }
 
 /**
- * Recently read manifests. The tasks of a batch all need those of the versions that it spans, so
- * each is read once, by the first of them. A manifest in memory may be that of a version that has
- * gone since, and whose number another one has got, so what is asked for has an id.
+ * Recently read manifests. All tasks of a batch need the manifests of the versions that the batch
+ * spans, so the first task reads each of them once. A manifest in memory may belong to a version
+ * that has since been removed and whose number another version now has, so a request contains the
+ * version's id.
  */
 final private[index] class ManifestCache {
   import ManifestCache._
@@ -25,7 +26,7 @@ final private[index] class ManifestCache {
   private val recent = new RecentManifests(MostBytes)
   private val reading = Array.fill(Readers)(new Object)
 
-  /** The id of the version before, by the id of a version: that never changes. */
+  /** The id of the previous version, by the id of a version. It never changes. */
   private val predecessors = new mutable.LinkedHashMap[UUID, UUID]
 
   def clear(): Unit = {
@@ -33,7 +34,7 @@ final private[index] class ManifestCache {
     synchronized(predecessors.clear())
   }
 
-  /** Forgets the manifests of an arrangement: their files are not those that are there. */
+  /** Forgets the manifests of an arrangement, because its files are different now. */
   def forget(arrangement: ArrangementRef): Unit = recent.forget(arrangement.root)
 
   /**
@@ -54,13 +55,13 @@ final private[index] class ManifestCache {
   }
 
   /**
-   * The manifest that has a number now. The one in memory does not tell: it may have been restored
-   * away, and both follow the same version.
+   * The manifest that currently has a number. The one in memory cannot be trusted: a restore may
+   * have replaced it with another one that follows the same version.
    */
   def current(arrangement: ArrangementRef, number: Long, folder: ArrangementFolder): Manifest =
     read(arrangement, number, folder)
 
-  /** The manifest that has a number, before or at a version that is there. */
+  /** The manifest that has a number, at or before an existing version. */
   def upTo(
       arrangement: ArrangementRef,
       number: Long,
@@ -72,8 +73,8 @@ final private[index] class ManifestCache {
     .getOrElse(read(arrangement, number, folder))
 
   /**
-   * The manifests from a number up to a version, each followed by its successor. They are read from
-   * the last one on, which names the one before it.
+   * The manifests from a number up to a version, each followed by its successor. They are read
+   * backwards, because each names the one before it.
    */
   def line(
       arrangement: ArrangementRef,
@@ -90,7 +91,10 @@ final private[index] class ManifestCache {
     backward.reverseIterator.toIndexedSeq
   }
 
-  /** The version before one. Where a manifest does not name it, it is the one that is there. */
+  /**
+   * The previous version. If a manifest does not name it, it is the version that currently has that
+   * number.
+   */
   def before(arrangement: ArrangementRef, manifest: Manifest, folder: ArrangementFolder): VersionId = {
     val number = manifest.version - 1
     val known = manifest.previous.orElse(synchronized(predecessors.get(manifest.id)))
@@ -104,7 +108,7 @@ final private[index] class ManifestCache {
     )
   }
 
-  /** Whether a version is another one or comes after it. False if that cannot be told any more. */
+  /** Whether a version is the given one or a successor of it. False if this is no longer known. */
   @tailrec
   def isOrFollows(
       arrangement: ArrangementRef,
@@ -147,7 +151,7 @@ final private[index] class ManifestCache {
 private[index] object ManifestCache {
   type Key = (String, UUID, Long)
 
-  /** Thousands of versions that each changed a few partitions. */
+  /** Enough for thousands of versions that each changed a few partitions. */
   private val MostBytes = 32L << 20
 
   /** How many manifests can be read at the same time. */
@@ -156,7 +160,7 @@ private[index] object ManifestCache {
   private val KeptIds = 1 << 16
 }
 
-/** The manifests that were read last, as many as fit; they are small unless much has changed. */
+/** As many of the most recently read manifests as fit; they are small unless much has changed. */
 final private[index] class RecentManifests(most: Long) {
   import RecentManifests._
 
@@ -187,7 +191,7 @@ final private[index] class RecentManifests(most: Long) {
 
 private[index] object RecentManifests {
 
-  /** However large, the newest ones stay. */
+  /** The newest ones stay, however large they are. */
   private val Fewest = 8
 
   private val ManifestBytes = 1000L

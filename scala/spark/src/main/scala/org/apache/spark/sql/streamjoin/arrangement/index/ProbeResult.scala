@@ -4,18 +4,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.arrangement.storage.RowKey
 
 /**
- * The rows that one probe has found. They stay valid until the next probe, whatever happens to the
- * index.
+ * The rows that a probe has found. They stay valid until the next probe, even if the index changes.
  *
  * @param wanted
- *   where the key is in the probing rows
+ *   position of the key in the probing rows
  */
 final private[streamjoin] class ProbeResult(fields: Int, private[arrangement] val wanted: RowKey) {
   private var rows = new Array[UnsafeRow](8)
   private var counts = new Array[Int](8)
   private var found = 0
 
-  /** For looking at rows that may not match. */
+  /** To inspect rows that may not match. */
   private[arrangement] val row = new UnsafeRow(fields)
 
   def size: Int = found
@@ -34,7 +33,7 @@ final private[streamjoin] class ProbeResult(fields: Int, private[arrangement] va
     found += 1
   }
 
-  /** Leaves out the rows of which something is true. */
+  /** Removes the rows that satisfy a predicate. */
   private[arrangement] def leaveOut(isOut: UnsafeRow => Boolean): Unit = {
     var kept = 0
     var i = 0

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** The time of a row, or `None`, which is after all others. */
+/** The time of a row, or `None`, which sorts last. */
 private[streamjoin] trait RowTime {
   def apply(row: UnsafeRow): Long
 }
@@ -14,8 +14,9 @@ private[streamjoin] object RowTime {
 }
 
 /**
- * Entries of an index by the time of their rows, as a binary heap: the oldest is first. It finds
- * those before a limit in steps for each of these alone, however many come after it.
+ * Entries of an index by the time of their rows, as a binary heap: the oldest is first. The cost of
+ * finding the entries before a limit depends only on how many they are, not on how many come after
+ * it.
  */
 final private[index] class TimeHeap {
   private var times = new Array[Long](TimeHeap.Initial)
@@ -39,7 +40,9 @@ final private[index] class TimeHeap {
     put(at, entry, time)
   }
 
-  /** The entries before a limit, in no order. Takes out those at the front that are gone. */
+  /**
+   * The entries before a limit, in no particular order. Removes outdated entries from the front.
+   */
   def before(limit: Long, isGone: Int => Boolean): Array[Int] = {
     while (size > 0 && times(0) < limit && isGone(entries(0))) removeFirst()
     val found = new mutable.ArrayBuilder.ofInt

@@ -22,9 +22,9 @@ import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
  * Reads the changes of an arrangement by primary key, on the executors that hold its index.
  *
  * @param version
- *   column with the version in which a change came
+ *   column with the version of a change
  * @param tasks
- *   the tasks of a small batch; otherwise each partition has one
+ *   the tasks of a small batch; otherwise there is one task per partition
  * @param condition
  *   filter on the changes
  * @param values

@@ -4,9 +4,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
- * Filter and projection that a task applies to the rows of an operator. Spark's own `Filter` and
- * `Project` would generate code for every step of every path in every batch, which takes longer
- * than a small batch.
+ * A filter and a projection that a task applies to the rows of an operator. Spark's own `Filter`
+ * and `Project` would generate code for every step of every path in every batch, which takes longer
+ * than processing a small batch.
  *
  * @param condition
  *   filter on the rows

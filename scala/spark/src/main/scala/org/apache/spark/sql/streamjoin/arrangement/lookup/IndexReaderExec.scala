@@ -28,7 +28,7 @@ import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}
 import org.apache.spark.sql.types.{ArrayType, IntegerType}
 
 /**
- * An arrangement as a query refers to it.
+ * A reference to an arrangement in a query.
  *
  * @param name
  *   name in the query
@@ -60,12 +60,12 @@ final private[streamjoin] case class ArrangedRows(
  * @param low
  *   oldest version of the arrangement that the batch looks up anywhere
  * @param high
- *   newest version of the arrangement that the batch looks up anywhere, if it looks up any
+ *   newest version of the arrangement that the batch looks up anywhere, if there is one
  * @param tasks
- *   the tasks of a small batch; otherwise each partition of the index has one
+ *   the tasks of a small batch; otherwise there is one task per partition of the index
  * @param figures
- *   metrics for the progress of the query; Spark copies an operator before it runs, and all copies
- *   add to them
+ *   metrics for the progress of the query. Spark copies an operator before it runs, and all copies
+ *   add to them.
  */
 final private[streamjoin] case class IndexAccess(
     input: ArrangedRows,
@@ -79,10 +79,10 @@ final private[streamjoin] case class IndexAccess(
 )(val figures: ReaderFigures) {
   def meta: ArrangementMeta = input.arrangement.meta
 
-  /** The columns of a row that is found: it has no version. */
+  /** The columns of a found row, which has no version. */
   def found: Seq[Attribute] = input.diff +: input.columns
 
-  /** What the tasks need to look up by rows with these columns. */
+  /** The data that tasks need to look up rows with these columns. */
   private[streamjoin] def spec(rows: Seq[Attribute], indexes: IndexSettings): LookUpSpec =
     LookUpSpec(
       input.arrangement,
@@ -99,7 +99,7 @@ final private[streamjoin] case class IndexAccess(
     )
 
   /**
-   * Brings rows to the task that has the index of their key. A single process has all indexes.
+   * Shuffles rows to the task that has the index of their key. A single process has all indexes.
    */
   def gathered(rows: SparkPlan): SparkPlan = tasks match {
     case Some(few) if !IndexLocality.areOne(rows.session.sparkContext) =>
@@ -155,12 +155,12 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     }
   }
 
-  /** Turns the rows of a task into results. A row is valid until the next one is requested. */
+  /** Transforms the rows of a task into results. A row is valid until the next one is requested. */
   protected def results: (LookUpTask, Iterator[InternalRow]) => Iterator[InternalRow]
 }
 
 /**
- * What the tasks of a look-up need.
+ * The data that the tasks of a look-up need.
  *
  * @param wanted
  *   position of the key in a row of the child
@@ -187,7 +187,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
 
   def registryBytes: Long = registry.bytes
 
-  /** By partition; opened when a row first needs it. */
+  /** By partition; opened when the first row needs it. */
   private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)
 
   private def indexFor(hash: Int): KeyIndex = {
@@ -202,7 +202,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   private val found = new JoinedRow
   private val joined = new JoinedRow
 
-  /** The row may find a match, if not now then later. */
+  /** The row may match, now or later. */
   def hasKey(row: InternalRow): Boolean = !spec.never.exists(spec.wanted.isNull(row, _))
 
   /** A row is valid until the next one is requested. */

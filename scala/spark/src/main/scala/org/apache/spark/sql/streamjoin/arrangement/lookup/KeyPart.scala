@@ -5,10 +5,10 @@ import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 
 /**
- * The expression by which a key column is looked up.
+ * The expression with which a key column is looked up.
  *
  * @param decides
- *   condition that every row found satisfies
+ *   condition that every found row satisfies
  */
 final private[streamjoin] case class KeyPart(
     probe: Expression,
@@ -18,7 +18,7 @@ final private[streamjoin] case class KeyPart(
 
 private[streamjoin] object KeyPart {
 
-  /** What a key column has to equal, in terms of known columns. */
+  /** The required value of a key column, in terms of known columns. */
   def of(
       column: Attribute,
       known: AttributeSet,

@@ -15,9 +15,10 @@ import org.apache.spark.sql.types.BinaryType
  * @param meta
  *   wanted description of the arrangement; its id is used only if this query is the first
  * @param timeToLive
- *   how long rows are kept by their time, in microseconds; another start may say another length
+ *   how long rows are kept by their time, in microseconds; a restarted query may use another
+ *   duration
  * @param traits
- *   how the changes of a changelog are to be taken
+ *   how the changes of a changelog are interpreted
  * @param child
  *   columns of the rows, then the operation of a changelog or the number of copies of updates, then
  *   the position in a log if it is known

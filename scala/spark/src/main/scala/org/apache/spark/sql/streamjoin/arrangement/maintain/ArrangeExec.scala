@@ -30,24 +30,24 @@ import streamjoin.core.{Operation, Side}
  * Writes the changes of a batch, one task for each partition of the primary key.
  *
  * {{{
- *   rows -- by the primary key -- task: what was there before? -> changes/<version>/<file> -> sink
+ *   rows -- by the primary key -- task: what was stored before? -> changes/<version>/<file> -> sink
  *                                   |                             a block for each partition
  *                             index of version - 1                of each key
  * }}}
  *
- * A partition costs nothing unless it has rows in the batch, or something else to do: see
+ * A partition costs nothing unless it has rows in the batch or other work to do: see
  * [[BusyPartitions]].
  *
  * @param timeToLive
  *   how long rows are kept, in microseconds, if they are dropped
  * @param traits
- *   how the changes of a changelog are to be taken
+ *   how the changes of a changelog are interpreted
  * @param batch
  *   none in EXPLAIN
  * @param lateRows
- *   folder for older changes, and for updates and deletes of unknown keys, if they are kept
+ *   folder for outdated changes, and for updates and deletes of unknown keys, if they are kept
  * @param isGathered
- *   the changes are passed on to [[GatherChangesExec]], which writes them
+ *   whether the changes are passed on to [[GatherChangesExec]], which writes them
  */
 final private[streamjoin] case class ArrangeExec(
     root: String,
@@ -78,7 +78,7 @@ final private[streamjoin] case class ArrangeExec(
 
   /**
    * Groups the rows of a key, the latest last: by time, then by order, then by the position in a
-   * log; a delete before other rows where all of these are equal. If such rows differ, their values
+   * log. If all of these are equal, a delete precedes other rows. If such rows differ, their values
    * decide, not their order of arrival.
    */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(meta.input match {
@@ -152,7 +152,7 @@ final private[streamjoin] case class ArrangeExec(
       passedOn match {
         case Some(rows) => steps.flatMap(_ => rows.take()) ++ Iterator.single(()).map(_ => rows.of(end()))
         case None =>
-          // When it is asked for: one task has several partitions, one after the other.
+          // Lazy, because one task processes several partitions one after the other.
           Iterator.single(()).map { _ =>
             steps.foreach(identity)
             end().toRow

@@ -33,7 +33,7 @@ import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 import streamjoin.core.{LastChange, Operation}
 
 /**
- * What the tasks of a batch need.
+ * The data that the tasks of a batch need.
  *
  * @param before
  *   the previous version, if there is one
@@ -44,7 +44,7 @@ import streamjoin.core.{LastChange, Operation}
  * @param deletedKeysMaxAge
  *   how long the time of a deletion is remembered, in milliseconds
  * @param timeToLive
- *   which rows are too old to be kept, if they are dropped
+ *   decides which rows are too old to be kept, if rows are dropped
  * @param writesBase
  *   writes the base of the previous version
  * @param dropsDeletions
@@ -52,13 +52,13 @@ import streamjoin.core.{LastChange, Operation}
  * @param rows
  *   columns of the arrangement; they come first in the input
  * @param change
- *   operation or number of copies, the column of the input after those
+ *   operation or number of copies, the next column of the input
  * @param position
  *   the position in a log, the last columns of the input
  * @param traits
- *   how the changes of a changelog are to be taken
+ *   how the changes of a changelog are interpreted
  * @param lateRows
- *   where older changes, and updates and deletes of unknown keys, are kept, if they are
+ *   where outdated changes, and updates and deletes of unknown keys, are kept, if anywhere
  */
 final private[streamjoin] case class ArrangeSpec(
     arrangement: ArrangementRef,
@@ -79,10 +79,10 @@ final private[streamjoin] case class ArrangeSpec(
 )
 
 /**
- * Turns the rows of one partition of a batch into changes of the arrangement.
+ * Converts the rows of one partition of a batch into changes of the arrangement.
  *
  * @param changes
- *   takes the changes: a file, or the rows for other tasks that write them
+ *   receives the changes: a file, or rows for other tasks that write them
  */
 final private[streamjoin] class ArrangeTask(
     spec: ArrangeSpec,
@@ -110,7 +110,7 @@ final private[streamjoin] class ArrangeTask(
   private var copies = 0L
   private var changed = 0L
 
-  /** What the manifest adds up, by the names of figures. */
+  /** The counts that the manifest adds up, by name. */
   private val counts = mutable.Map.empty[String, Long].withDefaultValue(0L)
 
   def numberOfChanges: Long = changed
@@ -131,7 +131,7 @@ final private[streamjoin] class ArrangeTask(
       )
   }
 
-  /** Called after the last step; returns what the sink gets to know. */
+  /** Called after the last step; returns the report for the sink. */
   def end(): TaskOutput = {
     keptRows.foreach(_.commit())
     values.foreach(each => counts("unavailableValues") = each.missing)
@@ -175,7 +175,10 @@ final private[streamjoin] class ArrangeTask(
 
   private val maps = new MapOrder(meta.schema)
 
-  /** An update as the arrangement has its row: one with maps may be there in another order. */
+  /**
+   * An update in the form in which the arrangement stores its row: maps may be stored in another
+   * order.
+   */
   private def stored(row: UnsafeRow): UnsafeRow = before match {
     case Some(index) if maps.areIn =>
       index.find(row, keys(0).hash(row), spec.version - 1, probe)
@@ -215,7 +218,7 @@ final private[streamjoin] class ArrangeTask(
   private val order = new ChangeOrder(meta)
 
   /** Null in a tombstone: the operation and the row's columns, except time and order. */
-  private val saysNothing = (0 to meta.schema.length).diff(order.ordinals)
+  private val emptyColumns = (0 to meta.schema.length).diff(order.ordinals)
 
   /** The deleted keys, if the changes of a key have a time or an order. */
   private lazy val deleted = Option.when(DeletedKeys.isFor(meta)) {
@@ -231,12 +234,15 @@ final private[streamjoin] class ArrangeTask(
     )
   }
 
-  /** Whether a change is older than what its key had before the batch, or than the key's delete. */
+  /**
+   * Whether a change is older than the row that its key had before the batch, or than the key's
+   * delete.
+   */
   private def isOlder(row: UnsafeRow): Boolean =
     (0 until probe.size).exists(i => order.isOlder(row, probe.row(i), order.ordinals)) ||
       deleted.exists(_.isOlder(row))
 
-  /** Takes values that were not sent from the row that the key had before. */
+  /** Fills in values that were not sent from the previous row of the key. */
   private lazy val values = Option
     .when(meta.input == InputKind.Changelog)(spec.traits)
     .flatMap(log => log.unavailable.map(new KeptValues(_, log.required, spec)))
@@ -250,12 +256,12 @@ final private[streamjoin] class ArrangeTask(
     Option.when(position.isKnown)(position.follows)
   )
 
-  /** The last row of each key replaces what the key had before the batch. */
+  /** The last row of each key replaces the row that the key had before the batch. */
   private def upsert(input: Iterator[InternalRow]): Iterator[Unit] = {
     var found: UnsafeRow = null
     var isAsked = false
     def ask(known: Operation, next: InternalRow): Unit =
-      // Decided by the key's first row in the batch, other than a row before an update.
+      // Decided by the key's first row in the batch, apart from a row before an update.
       if (!isAsked && known != Operation.Before) {
         isAsked = true
         if (known != Operation.Insert && probe.size == 0) {
@@ -294,11 +300,11 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
-  /** A delete of a row that has a time, which it does not have itself. */
+  /** A delete without a time, of a row that has one. */
   private def isUndated(operation: Operation, row: UnsafeRow): Boolean =
     operation == Operation.Delete && meta.time.isDefined && row.isNullAt(order.ordinals.head)
 
-  /** What the key has before a change: a row, or null. */
+  /** The key's row before a change, or null. */
   private def before(operation: Operation): UnsafeRow = changesOfKey.last match {
     case _ if operation == Operation.Insert => null
     case Some((last, at)) => if (last.ends) null else at.row
@@ -324,7 +330,7 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
-  /** A delete without a time has that of the row that it removes. */
+  /** A delete without a time gets the time of the row that it removes. */
   private def datedOf(delete: LogPosition.At): UnsafeRow = {
     val time = order.ordinals.head
     val removed = changesOfKey.beforeUndated.map(_.row) ++ (0 until probe.size).map(probe.row)
@@ -344,7 +350,7 @@ final private[streamjoin] class ArrangeTask(
       .mkString(", ")
   )
 
-  /** In a table with a primary key, a row without one says nothing of any other. */
+  /** In a table with a primary key, a row without a key is unrelated to all others. */
   private def isWithoutKey(row: InternalRow): Boolean = {
     val is = spec.traits.isEnvelope && meta.keyOrdinals(0).exists(row.isNullAt)
     if (is) {
@@ -371,7 +377,7 @@ final private[streamjoin] class ArrangeTask(
    * Time and order may be those of the message.
    */
   private def isTombstone(row: InternalRow): Boolean = {
-    val is = saysNothing.forall(row.isNullAt)
+    val is = emptyColumns.forall(row.isNullAt)
     if (is) counts("tombstones") += 1
     is
   }
@@ -392,7 +398,7 @@ final private[streamjoin] class ArrangeTask(
       case Some(index) => index.find(row, keys(0).hash(row), spec.version - 1, probe)
       case None => probe.clear()
     }
-    // The batch has removed them.
+    // The batch has already removed them.
     if (spec.timeToLive.isDefined) probe.leaveOut(isOver)
     deleted.foreach(_.find(row))
   }
@@ -409,7 +415,7 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
-  /** At the previous version, if there can be any. */
+  /** At the previous version, if there is one. */
   private def negativeRows: Option[Long] =
     Option.when(meta.input == InputKind.Updates)(before.fold(0L)(_.negativeRows.toLong))
 }
@@ -426,7 +432,7 @@ private[streamjoin] object ArrangeTask {
   ): BlockFileWriter =
     new BlockFileWriter(root, s"${ArrangementFolder.Changes}/$version", task, run, hadoopConf)
 
-  /** The number of messages that said nothing, if there are many and none that said something. */
+  /** The number of empty messages, if there are many and all messages are empty. */
   def unread(counts: Map[String, Long]): Option[Long] = {
     def of(name: String) = counts.getOrElse(name, 0L)
     val said = Seq(Manifest.Rows, Manifest.ChangeBytes, Manifest.BaseBytes, "updatesOfUnknownKeys") ++

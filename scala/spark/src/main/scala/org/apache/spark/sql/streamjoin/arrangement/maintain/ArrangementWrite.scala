@@ -32,7 +32,7 @@ private[streamjoin] class ArrangementWriteBuilder(
     info: LogicalWriteInfo,
     run: MaintainingRun
 ) extends WriteBuilder {
-  // A column of the same name and type may come from anywhere.
+  // A column of the same name and type may have any origin.
   if (info.schema != TaskOutput.Schema || !run.isBegun) throw ArrangementWrite.notOurs(root)
 
   override def build(): Write = new Write {
@@ -77,7 +77,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       try new VersionLog(session, root).add(epoch, next)
       catch {
         case NonFatal(error) =>
-          // Another run may be the cause; Spark's error does not tell.
+          // Another run may be the cause, which Spark's error does not say.
           run.checkClaim(folder, epoch)
           if (!error.isInstanceOf[ConcurrentModificationException]) throw error
       }
@@ -100,7 +100,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     startBase(folder, manifest)
   }
 
-  /** A run that is to end by itself leaves no time for it: its batches write bases. */
+  /** A run that ends by itself leaves no time for a background base: its batches write bases. */
   private def startBase(folder: ArrangementFolder, manifest: Manifest): Unit =
     for {
       query <- RunningQuery.of(session, queryId)
@@ -129,7 +129,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val live = leases.expire(now - conf.getConf(StreamJoinConf.ArrangementLeaseAge))
     val retained = version - conf.getConf(StreamJoinConf.ArrangementVersions)
     val oldest = before.fold(0L)(_.since)
-    // A lease below the oldest version is that of a reader that came back too late and is rejected.
+    // A lease below the oldest version belongs to a reader that returned too late and is rejected.
     val unleased = (run.baseVersion.toSeq :+ retained :+ (version - 1)).min
     val leased = live
       .filter(lease => lease.version >= oldest && lease.version < unleased && run.keepsFor(leases, lease))
@@ -140,14 +140,14 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     val bases = before.fold(Seq.empty[BaseRef])(_.bases) ++ base.map(_.ref(version))
     val baseFiles = base.fold(Seq.empty[BlockFile])(_.files)
     val changes = outputs.flatMap(_.changes)
-    // All of them, also if no partition had anything to do.
+    // All of them, even if no partition had work to do.
     val measured = Figures.of("arrangement").filter(_.isMeasuredInTasks).map(_.name)
     val counts = mutable.Map.from((Manifest.Rows +: measured).map(_ -> 0L))
     counts ++= before.fold(Map.empty[String, Long])(_.counts)
     outputs.foreach(_.counts.foreach { case (name, change) =>
       counts(name) = counts.getOrElse(name, 0L) + change
     })
-    // A gauge: a partition without a task has the value that it had.
+    // A gauge: a partition without a task keeps its value.
     val negativeRows = (before.fold(Map.empty[Int, Long])(_.negativeRows) ++ outputs.flatMap(_.negativeRows))
       .filter(_._2 > 0)
     counts(Manifest.NegativeRows) = negativeRows.values.sum
@@ -169,7 +169,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     )
   }
 
-  /** The base that the batch has written, or that has been written beside the batches. */
+  /** The base that the batch has written, or that was written in the background. */
   private def newBase(
       folder: ArrangementFolder,
       before: Option[Manifest],
@@ -183,16 +183,16 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       } else run.takeBase().filter(isThere(folder, _))
     }
 
-  /** Its files are gone if the arrangement was restored to what it was before they were written. */
+  /** Its files are missing if the arrangement was restored to a state before they were written. */
   private def isThere(folder: ArrangementFolder, base: Base): Boolean = {
     val isThere = folder.hasBaseFiles(BaseRef.folder(base.version), base.files)
-    if (!isThere) logWarning(s"The base of version ${base.version} of $root is gone, and is written again")
+    if (!isThere) logWarning(s"The base of version ${base.version} of $root is missing, and is written again")
     isThere
   }
 
   /**
    * Removes files that no version since the oldest needs, and files of failed attempts. The version
-   * is committed whether this works or not.
+   * is committed whether or not this succeeds.
    */
   private def clean(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit =
     try {
@@ -208,7 +208,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
 
 private[streamjoin] object ArrangementWrite {
 
-  /** The error of a query that is none of `sj.arrange`. */
+  /** The error for a query that was not created by `sj.arrange`. */
   def notOurs(root: Path): AnalysisException =
     StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_SINK", "arrangement" -> root.toString)
 

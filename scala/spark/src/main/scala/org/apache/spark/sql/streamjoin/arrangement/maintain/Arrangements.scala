@@ -33,13 +33,13 @@ private[streamjoin] object Arrangements {
    * @param diff
    *   column with the number of copies added, or removed if negative
    * @param time
-   *   column that orders the rows of a key over all batches; a row older than the last one does not
-   *   count
+   *   column that orders the rows of a key across all batches; a row older than the last one is
+   *   ignored
    * @param order
    *   column that orders rows with the same time, or all rows without one, such as a position in a
    *   log
    * @param ttl
-   *   how long rows are kept, by their time
+   *   how long rows are kept after their time
    * @param unavailable
    *   stands for a value that was not sent
    */
@@ -102,11 +102,11 @@ private[streamjoin] object Arrangements {
       throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.TTL_TYPE", "column" -> name, "type" -> dataType.sql)
     val length = DurationText.length("sj.arrange", "ttl", ttl)
     if (length <= 0)
-      throw DurationText.rejected("sj.arrange", "ttl", ttl, "rows would go as soon as they come")
+      throw DurationText.rejected("sj.arrange", "ttl", ttl, "rows would be removed as soon as they arrive")
     length
   }
 
-  /** The name of a column by which changes are compared. */
+  /** The name of a column that orders changes. */
   private def ordered(schema: StructType, name: String, what: String, op: Option[String]): String = {
     val column = columnOf(schema, name, what)
     if (op.isDefined && !RowOrdering.isOrderable(column.dataType))
@@ -146,7 +146,8 @@ private[streamjoin] object Arrangements {
         "column" -> copies.name,
         "type" -> copies.dataType.sql
       )
-    // An update's time is not part of the row: a row is not removed at the time of its addition.
+    // An update's time is not part of the row, because a row is removed at another time than it was
+    // added.
     val at = time.map(columnOf(df.schema, _, "time=").name)
     if (at.isEmpty && copies.name == ChangeColumns.Diff && df.columns.contains(ChangeColumns.Time))
       throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGE.CHANGE_TIME_IN_ROW", "column" -> ChangeColumns.Time)

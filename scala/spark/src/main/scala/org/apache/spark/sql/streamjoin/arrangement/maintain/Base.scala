@@ -16,42 +16,42 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
 }
 
 /**
- * A base that has been written.
+ * A written base.
  *
  * @param version
  *   whose rows it has
  * @param changeBytes
- *   [[Manifest.ChangeBytes]] at that version: bytes of changes that the base stands for
+ *   [[Manifest.ChangeBytes]] at that version: bytes of the changes that the base replaces
  */
 final private[maintain] case class Base(version: Long, changeBytes: Long, files: Seq[BlockFile]) {
   def ref(manifest: Long): BaseRef = BaseRef(version, manifest)
 }
 
 /**
- * When a base is written, and what it holds.
+ * Decides when a base is written, and writes it.
  *
- * The query that maintains an arrangement writes it beside its batches ([[BaseInBackground]]): a
- * batch costs what has changed, however many rows there are. If that does not keep up, or the query
- * is to end by itself, a batch writes it.
+ * The query that maintains an arrangement writes bases in the background ([[BaseInBackground]]), so
+ * the cost of a batch depends on its changes and not on the number of rows. A batch writes the base
+ * if the background cannot keep up, or if the query ends by itself.
  */
 private[maintain] object Base {
 
-  /** With fewer bytes of changes, a base is not worth writing. */
+  /** With fewer bytes of changes, a base does not pay off. */
   val Smallest: Long = 1L << 20
 
   /** How many bytes can be read while the manifest and the file of a version are opened. */
   private val VersionBytes = 1L << 20
 
-  /** Fewer versions are read anyway, as so many are retained. */
+  /** This many versions are retained anyway, and reading fewer is cheap. */
   private val FewVersions = 100L
 
   /** A base that is overdue by this factor is written by a batch. */
   private val Overdue = 2L
 
   /**
-   * A base costs as much as all rows, and saves reading the changes since the last one, so it is
-   * written when these cost more than half of it: by their bytes, or because there are many
-   * versions, however small.
+   * A base costs as much as all rows and saves reading the changes since the last base. So it is
+   * written when reading these changes would cost more than half of it: because of their bytes, or
+   * because there are many versions, however small.
    */
   def isNeeded(at: Manifest): Boolean = costs(at, more = 1)
 
@@ -63,7 +63,7 @@ private[maintain] object Base {
    */
   def isDueInBatch(before: Manifest, endsByItself: Boolean): Boolean =
     if (endsByItself) isNeeded(before)
-    // However much the first versions load, what is written beside them has to get its time.
+    // Even if the first versions load many rows, the background base must get time to finish.
     else (before.bases.nonEmpty || before.version >= FewVersions) && costs(before, more = Overdue)
 
   private def costs(at: Manifest, more: Long): Boolean = {
@@ -73,7 +73,7 @@ private[maintain] object Base {
     math.max(bytes(Manifest.ChangeBytes), opening) > more * math.max(bytes(Manifest.BaseBytes) / 2, Smallest)
   }
 
-  /** The file of a task, with its part of the base of a version. */
+  /** The file of a task with its part of the base of a version. */
   def file(root: Path, version: Long, partition: Int, run: UUID, hadoopConf: Configuration): BlockFileWriter =
     new BlockFileWriter(
       root,

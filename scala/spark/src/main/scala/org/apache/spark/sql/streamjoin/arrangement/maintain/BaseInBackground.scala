@@ -33,8 +33,9 @@ import org.apache.spark.sql.streamjoin.base.HadoopConf
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Writes the base of a version, while the query goes on with its batches; one of these names it in
- * its manifest. Until then its files have no meaning, so it may fail, or end with the query.
+ * Writes the base of a version while the query continues with its batches; a later batch names the
+ * base in its manifest. Until then, the files of the base have no meaning, so writing it may fail
+ * or stop with the query.
  *
  * {{{
  *   batches      v     v+1    v+2    v+3: names the base of v
@@ -44,7 +45,7 @@ import org.apache.spark.util.SerializableConfiguration
  * }}}
  *
  * @param isWanted
- *   whether the run that began it still goes on
+ *   whether the run that started it is still active
  */
 final private[maintain] class BaseInBackground(
     arrangement: ArrangementRef,
@@ -59,7 +60,7 @@ final private[maintain] class BaseInBackground(
   private val context = session.sparkContext
   private val hadoopConf = HadoopConf.of(session)
 
-  /** In the names of its files: a batch may write a base of the same version. */
+  /** Part of the names of its files, because a batch may write a base of the same version. */
   private val attempt = UUID.randomUUID()
   private val ended = new CountDownLatch(1)
   @volatile private var isCancelled = false
@@ -73,21 +74,21 @@ final private[maintain] class BaseInBackground(
     thread.start()
   }
 
-  /** The base, or what it has failed with; none while it is written. */
+  /** The base, or the failure; none while it is being written. */
   def written: Option[Try[Base]] = result
 
-  /** The files go, now or when the partitions that are being written have ended. */
+  /** Removes the files, now or once the partitions that are being written have finished. */
   def cancel(): Unit = {
     isCancelled = true
     if (result.isDefined) removeFiles(but = Nil)
   }
 
-  /** Waits until it has ended. */
+  /** Waits until it has finished. */
   def await(): Unit = ended.await()
 
   private def write(): Unit =
     try {
-      // The batch that has started the thread ends before it.
+      // The batch that started the thread ends before it.
       context.setLocalProperty(SQLExecution.EXECUTION_ID_KEY, null)
       context.setJobGroup(run.toString, s"base of version $version", interruptOnCancel = true)
       val files = parts()
@@ -104,7 +105,10 @@ final private[maintain] class BaseInBackground(
 
   private def isOver: Boolean = isCancelled || !isWanted()
 
-  /** Most of the cores are left to batches: the scheduler would give this older job all of them. */
+  /**
+   * Most of the cores are left to batches: the scheduler would otherwise give this older job all of
+   * them.
+   */
   private def parts(): Seq[BlockFile] = {
     val partitions = arrangement.meta.partitions
     val rows = IndexLocality.place(context.parallelize(0 until partitions, partitions))
@@ -125,7 +129,7 @@ final private[maintain] class BaseInBackground(
 
 private[maintain] object BaseInBackground {
 
-  /** The part of the cores that it leaves to others is all but one of so many. */
+  /** It uses one of this many cores and leaves the rest to others. */
   private val Share = 4
 
   private def writeParts(

@@ -19,14 +19,13 @@ import org.apache.spark.sql.streamjoin.arrangement.index.IndexLocality
 import org.apache.spark.sql.streamjoin.arrangement.storage.{InputKind, Manifest}
 
 /**
- * The partitions that have something to do in a batch, in as many tasks as suit them: a task costs
- * some milliseconds, however little it has to do, and an arrangement may have thousands of
- * partitions.
+ * The partitions with work to do in a batch, grouped into a suitable number of tasks: even a task
+ * with little work costs some milliseconds, and an arrangement may have thousands of partitions.
  *
  * @param tasks
- *   the partitions of each task, which works on one after the other
+ *   the partitions of each task, which processes them one after the other
  * @param locations
- *   by task, where it should run; empty if the driver is the only process
+ *   by task, its preferred locations; empty if the driver is the only process
  */
 final private[maintain] case class BusyPartitions(tasks: Seq[Seq[Int]], locations: Seq[Option[String]]) {
 
@@ -41,10 +40,10 @@ final private[maintain] case class BusyPartitions(tasks: Seq[Seq[Int]], location
 
 private[maintain] object BusyPartitions {
 
-  /** A task has about so many bytes of rows, unless a partition has more. */
+  /** The approximate number of bytes of rows per task; a single partition may have more. */
   private val TaskBytes = 16L << 20
 
-  /** Tasks for each core, if every partition is to be looked at. */
+  /** Tasks per core, if every partition has to be visited. */
   private val TasksOfCore = 4
 
   /**
@@ -53,7 +52,7 @@ private[maintain] object BusyPartitions {
    * @param rows
    *   the rows of the batch, by partition
    * @return
-   *   none if it cannot be told which partitions have rows
+   *   none if it is unknown which partitions have rows
    */
   def of(
       spec: ArrangeSpec,
@@ -82,7 +81,7 @@ private[maintain] object BusyPartitions {
       spec.dropsDeletions && DeletedKeys.isFor(spec.arrangement.meta) ||
       before.exists(!_.knowsNegativeRows)
 
-  /** What a version changed is counted by the next one. */
+  /** The changes of a version are counted by the next one. */
   private def changedIn(before: Manifest): Set[Int] =
     before.changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.partition).toSet
 
@@ -90,7 +89,7 @@ private[maintain] object BusyPartitions {
     if (busy.isEmpty) BusyPartitions(Nil, Nil)
     else {
       val all = IndexLocality.tasks(context, partitions, atLeast)
-      // By turns, so that no task has more than its share of them.
+      // Round-robin, so that no task gets more than its share.
       val grouped =
         if (all.locations.isEmpty) busy.zipWithIndex.groupMap(_._2 % atLeast)(_._1)
         else busy.groupBy(all.taskOf)
@@ -99,9 +98,9 @@ private[maintain] object BusyPartitions {
     }
 
   /**
-   * The shuffle that partitions the rows. Between it and the tasks may only be operators that do
-   * nothing without rows: a stateful operator, such as an aggregation by the same key, has to
-   * commit the state of each partition in each batch.
+   * The shuffle that partitions the rows. All operators between it and the tasks must do nothing
+   * without rows: a stateful operator, such as an aggregation by the same key, commits the state of
+   * each partition in each batch.
    */
   private def shuffleOf(rows: SparkPlan): Option[ShuffleExchangeExec] = rows match {
     case shuffle: ShuffleExchangeExec => Some(shuffle)

@@ -46,16 +46,16 @@ final private[streamjoin] class ChangeOrder(meta: ArrangementMeta) {
 
 /**
  * The deleted keys of a partition, with the time of the delete, so that an older change that
- * arrives later does not bring a row back.
+ * arrives later does not restore the row.
  *
  * They are stored in the same files as the rows, as one more index after those that can be looked
- * up. What makes rows exact in versions, bases and retries does the same for them. A folder without
- * this index has no deletions.
+ * up. So they are as exact as the rows in versions, bases and retries. A folder without this index
+ * has no deletions.
  *
  * A deletion counts for `spark.streamjoin.arrangements.deletedKeysMaxAge` after its batch. The
- * times of batches are in Spark's offset log, so a retry of a batch forgets the same deletions.
- * Expired ones leave with the version after a base: a base has read all rows, so few batches search
- * for them.
+ * times of batches are in Spark's offset log, so a retry of a batch forgets the same deletions. The
+ * version after a base removes expired deletions: a base reads all rows anyway, so only few batches
+ * search for them.
  *
  * @param batchTime
  *   time of the batch, in milliseconds since the epoch
@@ -81,7 +81,7 @@ final private[streamjoin] class DeletedKeys(
   private val (deletions, index) = DeletedKeys.index(arrangement)
   private lazy val before = indexBefore(deletions, index)
 
-  /** The key in the arrangement's rows, by which deletions are looked up. */
+  /** The key in the arrangement's rows, with which deletions are looked up. */
   private val key = RowKey.of(of, 0)
   private val probe = new ProbeResult(deletions.meta.schema.length, key)
   private val toRow = {
@@ -119,7 +119,7 @@ final private[streamjoin] class DeletedKeys(
       changes.add(index, partition, probe.row(i), -probe.copies(i))
       gone += probe.row(i).copy()
     }
-    // Nothing is older than nulls alone.
+    // Nothing is older than a row with only nulls.
     if (isDeleted && !order.ordinals.forall(row.isNullAt(_))) changes.add(index, partition, toRow(row), 1)
   }
 

@@ -22,9 +22,9 @@ import org.apache.spark.unsafe.Platform
 
 /**
  * Writes the changes of an arrangement with many partitions. If each task of [[ArrangeExec]] wrote
- * them, it would have a block for each partition of each other key: the square of the number of
- * partitions, of a row or two each. So they are shuffled, and few tasks write a block for each
- * partition.
+ * its own changes, it would have a block for each partition of every other key. The number of
+ * blocks would be the square of the number of partitions, with one or two rows in each. So the
+ * changes are shuffled, and a few tasks write one block per partition.
  *
  * {{{
  *   task of ArrangeExec -+              +-> task: a file with blocks of partitions 0 to 31
@@ -62,10 +62,10 @@ final private[streamjoin] case class GatherChangesExec(
     }
   }
 
-  /** The changes, in as many partitions as suit their size. */
+  /** The changes, in a number of partitions that suits their size. */
   private def changes(): RDD[InternalRow] = child match {
     case shuffle: ShuffleExchangeExec =>
-      // Null if no partition had anything to do.
+      // Null if no partition had work to do.
       val sizes = Option(Await.result(shuffle.submitShuffleJob(), Duration.Inf))
       val tasks =
         sizes.fold(Array.empty[ShufflePartitionSpec])(all => GatherChangesExec.tasks(all.bytesByPartitionId))
@@ -81,12 +81,12 @@ final private[streamjoin] case class GatherChangesExec(
 
 private[streamjoin] object GatherChangesExec {
 
-  /** With more partitions, changes are gathered, in files of so many. */
+  /** With more partitions than this, changes are gathered into files of this many partitions. */
   val MostBlocks = 32
 
   private val TaskBytes = 32L << 20
 
-  /** Neighbouring partitions of a shuffle as tasks; those without changes cost nothing. */
+  /** Adjacent partitions of a shuffle as tasks; partitions without changes cost nothing. */
   def tasks(bytes: Array[Long]): Array[ShufflePartitionSpec] = {
     val tasks = mutable.ArrayBuffer.empty[CoalescedPartitionSpec]
     var filled = 0
@@ -120,7 +120,7 @@ final private[streamjoin] class ChangeRows(task: Int) extends BlockWriter {
     taken.iterator
   }
 
-  /** What else a task says to the sink. */
+  /** Everything else that a task reports to the sink. */
   def of(output: TaskOutput): InternalRow =
     toUnsafe(InternalRow(task, ChangeRows.NoIndex, 0, output.toBytes))
 
@@ -139,7 +139,7 @@ private[streamjoin] object ChangeRows {
 
   def columns: Seq[Attribute] = toAttributes(Schema)
 
-  /** Writes a change; returns the row for the sink that it is otherwise. */
+  /** Writes a change; returns any other row, which is for the sink. */
   private[maintain] def write(change: InternalRow, file: BlockFileWriter): Option[InternalRow] = {
     val bytes = change.getBinary(3)
     if (change.getInt(1) == NoIndex) Some(InternalRow(bytes))

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProj
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementMeta
 
-/** Where changes are in their log: by a column of theirs, or by partition and offset in Kafka. */
+/** The position of changes in their log: a column of the rows, or partition and offset in Kafka. */
 final private[maintain] class LogPosition(meta: ArrangementMeta, spec: ArrangeSpec) {
   import LogPosition.At
 
@@ -46,6 +46,6 @@ final private[maintain] class LogPosition(meta: ArrangementMeta, spec: ArrangeSp
 
 private[maintain] object LogPosition {
 
-  /** A row of the arrangement, and where its change is in Kafka. */
+  /** A row of the arrangement, and the position of its change in Kafka. */
   final case class At(row: UnsafeRow, partition: Int, offset: Long)
 }

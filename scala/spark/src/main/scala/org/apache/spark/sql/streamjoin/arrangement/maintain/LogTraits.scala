@@ -8,13 +8,13 @@ import org.apache.spark.sql.types.StructType
 import streamjoin.core.Operation
 
 /**
- * How the changes of a changelog are to be taken.
+ * How the changes of a changelog are interpreted.
  *
  * @param isEnvelope
- *   they come from Debezium's envelope: a null in the primary key is no key, and the row before an
- *   update comes only where its key is left
+ *   whether they come from Debezium's envelope: a null in the primary key is not a key, and the row
+ *   before an update is sent only if the update changes the key
  * @param hasPosition
- *   their last columns are the position in Kafka
+ *   whether their last columns are the position in Kafka
  * @param unavailable
  *   stands for a value that was not sent
  * @param required
@@ -37,8 +37,8 @@ private[maintain] object LogTraits {
 }
 
 /**
- * Values that a change does not have ([[Unavailable]]) are those of the row that its key had
- * before. If there is none, they are null and counted.
+ * Fills in the values that a change lacks ([[Unavailable]]) from the previous row of its key. If
+ * there is none, they are null and counted.
  *
  * @param required
  *   ordinals of columns that cannot be null
@@ -49,7 +49,7 @@ final private[maintain] class KeptValues(placeholder: String, required: Set[Int]
   private val toRow = UnsafeProjection.create(schema)
   private var unknown = 0L
 
-  /** How many values are not known. */
+  /** The number of unknown values. */
   def missing: Long = unknown
 
   /** @param before the row that the key had before, or null */

@@ -12,13 +12,13 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BatchOffsets, Restored}
 
 /**
- * The checkpoint of a query that is to maintain an arrangement, before it starts. Batch n writes
- * version n before Spark commits the batch, so either the next batch has not written its version
+ * The checkpoint of a query that maintains an arrangement, before the query starts. Batch n writes
+ * version n before Spark commits the batch. So either the next batch has not written its version
  * yet, or it runs again:
  *
  * {{{
  *   batches     committed: 0 to 6, planned: 7         the arrangement has 0 to 6, or 0 to 7
- *   otherwise                                         one of the two was put back
+ *   otherwise                                         one of the two was restored
  * }}}
  */
 final private[streamjoin] class MaintainerCheckpoint(checkpoint: String, hadoopConf: Configuration) {
@@ -26,7 +26,7 @@ final private[streamjoin] class MaintainerCheckpoint(checkpoint: String, hadoopC
   private val (committed, planned) = (last("commits"), last("offsets"))
   private val next = if (planned > committed) planned else committed + 1
 
-  /** The id of the query; none if it has not begun. */
+  /** The id of the query; none if it has never run. */
   def query: Option[UUID] =
     StreamMetadata.read(new Path(root, "metadata"), hadoopConf).map(found => UUID.fromString(found.id))
 
@@ -44,7 +44,7 @@ final private[streamjoin] class MaintainerCheckpoint(checkpoint: String, hadoopC
 
   /**
    * @throws org.apache.spark.sql.AnalysisException
-   *   if an arrangement is not the one it has written
+   *   if an arrangement is not the one that it has written
    */
   def check(folder: ArrangementFolder): Unit = {
     val (name, newest) = (folder.root.toString, if (folder.exists) folder.newest else -1L)

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 /** A run of the query that maintains an arrangement, in its driver. */
 final private[streamjoin] class MaintainingRun extends Logging {
 
-  /** The newest version when it began, or -1. */
+  /** The newest version when the run started, or -1. */
   private var begun: Option[Long] = None
   private var found: Option[Manifest] = None
   private var hasCommitted = false
@@ -41,7 +41,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
   /** Whether [[begin]] has been called. */
   def isBegun: Boolean = begun.isDefined
 
-  /** Resets what the previous run said about the sources: it may be long out of date. */
+  /** Resets the state of the sources that the previous run recorded, which may be outdated. */
   def begin(folder: ArrangementFolder): Unit = {
     folder.removeUnfinished(CaughtUp.File, Claim.File)
     val version = folder.newest
@@ -51,7 +51,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
   }
 
   /**
-   * Called before the first task of the run writes. A run that began earlier fails at its next
+   * Called before the first task of the run writes. A run that started earlier fails at its next
    * version.
    */
   def claim(folder: ArrangementFolder, wanted: Claim): Unit = if (claim.isEmpty) {
@@ -65,7 +65,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   def run: Option[UUID] = claim.map(_.run)
 
-  /** @throws org.apache.spark.sql.AnalysisException if another run has begun after this one */
+  /** @throws org.apache.spark.sql.AnalysisException if another run has started after this one */
   def checkClaim(folder: ArrangementFolder, version: Long): Unit =
     for (own <- claim; other <- Claim.read(folder) if other != own)
       throw takenOver(folder, version, other.query, other.run.toString)
@@ -79,7 +79,9 @@ final private[streamjoin] class MaintainingRun extends Logging {
     if (newest.orElse(found).exists(known => known.version == manifest.version && known != manifest))
       throw takenOver(folder, manifest)
 
-  /** The arrangement must be the one whose rows the tasks have seen, at the version they saw. */
+  /**
+   * The arrangement must be the one whose rows the tasks have read, at the version that they read.
+   */
   def checkOrigin(folder: ArrangementFolder, origin: Origin, before: Option[Manifest]): Unit = {
     if (folder.meta.id != origin.arrangement)
       throw StreamJoinErrors.analysis(
@@ -111,14 +113,14 @@ final private[streamjoin] class MaintainingRun extends Logging {
   def commit(manifest: Manifest): Unit = {
     newest = Some(manifest)
     hasCommitted = true
-    // begin() has reset what it said about a version that already existed.
+    // begin() has reset what was recorded about a version that already existed.
     hasSaid = manifest.tookAll && begun.exists(_ < manifest.version)
   }
 
   /** Removes the files of failed attempts. */
   def removeOrphans(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
     val tag = run.map(ArrangementFolder.tag)
-    // The previous version again: a task that nobody waited for may have finished since.
+    // The previous version again: an abandoned task may have finished since.
     folder.removeOrphans((before ++ Some(manifest)).toSeq) { (version, name) =>
       tag.exists(ArrangementFolder.isOf(name, _)) || version < manifest.version && left(name)
     }
@@ -128,12 +130,12 @@ final private[streamjoin] class MaintainingRun extends Logging {
   }
 
   /**
-   * Removes the files of versions that nobody can read any more, and bases that are not kept. The
-   * first time all that are there; then those that have become old, so that no batch lists what is
-   * there.
+   * Removes the files of versions that can no longer be read, and bases that are not retained. The
+   * first call lists all files; later calls remove only what has become too old, so that no batch
+   * lists the folders.
    */
   def removeOld(folder: ArrangementFolder, manifest: Manifest, before: Option[Manifest]): Unit = {
-    // The manifest of a base's own version stays, because that version can be read.
+    // The manifest of the base's own version stays, because that version can still be read.
     val needed = manifest.oldestNeeded
     val kept = manifest.bases.map(_.folder) ++ base.map(of => BaseRef.folder(of.version))
     val (old, bases) = before.filter(_ => hasRemovedOld) match {
@@ -154,8 +156,8 @@ final private[streamjoin] class MaintainingRun extends Logging {
   private var known = Map.empty[String, Long]
 
   /**
-   * Whether a reader has read the version of its lease here, and not before the arrangement was
-   * restored. If not, it may still come to this version here.
+   * Whether a reader has read the version of its lease in this arrangement, and not before a
+   * restore. If not, it may still reach this version.
    */
   def keepsFor(leases: LeaseFiles, lease: LeaseFiles.Lease): Boolean =
     known.get(lease.reader).contains(lease.version) || {
@@ -168,10 +170,10 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   @volatile private var base: Option[BaseInBackground] = None
 
-  /** The version of the base that is being written: its files must stay readable. */
+  /** The version of the base that is being written. Its files must stay readable. */
   def baseVersion: Option[Long] = base.map(_.version)
 
-  /** Begins to write a base, unless one is being written. */
+  /** Starts writing a base, unless one is already being written. */
   def startBase(make: => BaseInBackground): Unit = if (base.isEmpty) {
     val made = make
     base = Some(made)
@@ -185,7 +187,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
     ended.flatMap(_.toOption)
   }
 
-  /** A batch has written a base of a later version. */
+  /** Called when a batch has written a base of a later version. */
   def cancelBase(): Unit = {
     base.foreach(_.cancel())
     base = None
@@ -206,5 +208,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
         val last = newest.orElse(found)
         CaughtUp.write(of, CaughtUp(last.fold(of.newest)(_.version), isSo = true, last.map(_.id)))
         hasSaid = true
-      } catch { case NonFatal(error) => logWarning("It could not be noted that it has caught up", error) }
+      } catch {
+        case NonFatal(error) => logWarning("It could not be recorded that the query has caught up", error)
+      }
 }

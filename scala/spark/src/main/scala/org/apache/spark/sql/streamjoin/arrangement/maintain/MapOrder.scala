@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 
 /**
- * One order for the entries of maps, so that equal maps are equal bytes; Spark sorts them likewise
- * where it groups by a map (`InsertMapSortExpression`).
+ * A fixed order for the entries of maps, so that equal maps have equal bytes. Spark also sorts them
+ * when it groups by a map (`InsertMapSortExpression`).
  */
 final private[maintain] class MapOrder(schema: StructType) {
 

@@ -8,16 +8,16 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, B
 import org.apache.spark.sql.types.{BinaryType, StructType}
 
 /**
- * What a task of a batch has written: the row that it passes to the sink.
+ * The report of a task about what it has written: the row that it passes to the sink.
  *
  * @param base
- *   its part of the base of the previous version, if the batch writes one
+ *   its part of the base of the previous version, if the batch writes a base
  * @param counts
  *   changes to the counts of the arrangement
  * @param origin
- *   what the changes are changes of; none of a task that only writes them
+ *   what the changes apply to; none for a task that only writes them
  * @param negativeRows
- *   its partition, and how many rows with negative copies that had before the batch
+ *   its partition, and how many rows with negative copies the partition had before the batch
  */
 final private[streamjoin] case class TaskOutput(
     changes: Option[BlockFile],
@@ -32,7 +32,7 @@ final private[streamjoin] case class TaskOutput(
 }
 
 /**
- * What a task has compared the rows of a batch with.
+ * The version that a task has compared the rows of a batch with.
  *
  * @param arrangement
  *   id of the arrangement
@@ -42,8 +42,8 @@ final private[streamjoin] case class TaskOutput(
 final private[streamjoin] case class Origin(arrangement: UUID, before: Option[UUID])
 
 /**
- * As bytes it is text and numbers alone, and only those of a task are read. A query can send any
- * bytes to a sink, so they must not name classes, as those of Java's serialization do.
+ * Its bytes consist of text and numbers only, and only bytes written by a task are read. A query
+ * can send any bytes to a sink, so they must not name classes, as Java serialization does.
  *
  * {{{
  *   mark | file? of changes | file? of base | wrote base | counts | origin? | negative rows?
@@ -52,13 +52,13 @@ final private[streamjoin] case class Origin(arrangement: UUID, before: Option[UU
 private[streamjoin] object TaskOutput {
   val Schema: StructType = new StructType().add("output", BinaryType, nullable = false)
 
-  /** "sj" and the number of the format, which is never stored: tasks and driver have one jar. */
+  /** "sj" and the format number. The bytes are never stored: tasks and driver use the same jar. */
   private val Mark = 0x736a0001
 
   private val BytesOfBlock = 6 * 4 + 8
   private val BytesOfCount = 2 + 8
 
-  /** As tasks name their files; nothing outside of the arrangement's folder. */
+  /** A name that tasks give to files, never outside of the arrangement's folder. */
   private val FileOfTask = s"(${ArrangementFolder.Changes}|${ArrangementFolder.Bases})/\\d+/[\\w-]+".r
 
   private def toBytes(output: TaskOutput): Array[Byte] = {
@@ -101,11 +101,11 @@ private[streamjoin] object TaskOutput {
     bytes.toByteArray
   }
 
-  /** None if no task has written the bytes. */
+  /** None if the bytes were not written by a task. */
   def fromBytes(bytes: Array[Byte]): Option[TaskOutput] = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))
     def check(is: Boolean): Unit = if (!is) throw new IOException
-    // No longer than the bytes that are left: a number alone must not take memory.
+    // No longer than the remaining bytes: a number alone must not allocate memory.
     def many[A](bytesOfOne: Int)(read: => A): IndexedSeq[A] = {
       val count = in.readInt()
       check(count >= 0 && count <= in.available() / bytesOfOne)

@@ -7,11 +7,11 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementMeta
 import org.apache.spark.sql.types._
 
 /**
- * The rows that an arrangement does not keep any more: `sj.arrange(..., ttl="30 days")`. A row
- * whose time is longer ago than that goes with the next batch, as if it were deleted, and one that
- * comes in so late is left out. A row without a time stays.
+ * The rows that an arrangement no longer keeps: `sj.arrange(..., ttl="30 days")`. The next batch
+ * removes a row whose time is longer ago, as if it had been deleted, and ignores one that arrives
+ * that late. A row without a time stays.
  *
- * "Ago" is as of the time of the batch, which is in Spark's offset log: a retry of a batch drops
+ * "Ago" refers to the time of the batch, which is in Spark's offset log: a retry of a batch drops
  * the same rows.
  *
  * @param limit
@@ -29,7 +29,7 @@ final private[streamjoin] case class TimeToLive(column: Int, dataType: DataType,
 
 private[streamjoin] object TimeToLive {
 
-  /** Whether rows can be dropped by a column of a type. */
+  /** Whether a column of this type can decide which rows are dropped. */
   def canHave(dataType: DataType): Boolean = dataType match {
     case TimestampType | TimestampNTZType | DateType => true
     case _ => false
@@ -41,7 +41,7 @@ private[streamjoin] object TimeToLive {
    * @param batchTime
    *   in milliseconds since the epoch
    * @param timeZone
-   *   of the session, in which dates and local times are
+   *   of the session, for dates and local times
    */
   def of(meta: ArrangementMeta, length: Long, batchTime: Long, timeZone: String): TimeToLive = {
     val column = meta.schema.fieldIndex(meta.time.get)

@@ -11,10 +11,10 @@ import org.apache.spark.sql.types.{LongType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
 /**
- * Removes an arrangement with all of its files: `sj_drop_arrangement`.
+ * Removes an arrangement and all of its files: `sj_drop_arrangement`.
  *
  * @param force
- *   also with readers, which then fail
+ *   removes it even if it has readers; their queries then fail
  */
 final private[streamjoin] case class DropArrangement(
     root: Path,
@@ -45,7 +45,7 @@ private[streamjoin] object DropArrangement {
   private val Schema = new StructType().add("path", StringType, nullable = false)
 }
 
-/** Removes the lease of a reader that will not come back: `sj_release_reader`. */
+/** Removes the lease of a reader that will not return: `sj_release_reader`. */
 final private[streamjoin] case class ReleaseReader(
     root: Path,
     reader: String,
@@ -57,7 +57,7 @@ final private[streamjoin] case class ReleaseReader(
     folder.meta
     val leases = new LeaseFiles(folder)
     val all = leases.all
-    // Its own user knows the checkpoint.
+    // The reader's own user knows its checkpoint.
     val named =
       all.find(lease =>
         LeaseFiles.id(lease.reader) == reader || LeaseFiles.checkpoint(lease.reader) == reader

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType
  * @param changes
  *   whether to read its changes in a stream, or its rows at a version
  * @param newest
- *   its newest version, as of when the rows are read; shared by all scans of a query
+ *   its newest version when the rows are read; shared by all scans of a query
  */
 final private[streamjoin] class ArrangementScan(
     val arrangement: ArrangementRef,
@@ -25,7 +25,7 @@ final private[streamjoin] class ArrangementScan(
 ) extends Scan
     with Batch {
 
-  /** The same scan, with the newest version that other scans see. */
+  /** This scan with the newest version that other scans see. */
   def at(newest: NewestVersion): ArrangementScan = new ArrangementScan(arrangement, options, changes, newest)
 
   override def readSchema: StructType =
@@ -78,7 +78,7 @@ final private[streamjoin] class ArrangementScan(
     new ArrangementStream(arrangement, options, checkpoint, () => spec)(RunVersions.of(arrangement, _))
 }
 
-/** The newest version of an arrangement when it is first asked for. */
+/** The newest version of an arrangement, determined on first use. */
 final private[streamjoin] class NewestVersion {
   private var found: Option[Option[Manifest]] = None
 

@@ -30,7 +30,7 @@ final private[streamjoin] class ArrangementStream(
     with ReportsSourceMetrics
     with KnowsLatestOffset {
 
-  /** Tells it apart from other streams of the same arrangement in a query. */
+  /** Distinguishes it from other streams of the same arrangement in a query. */
   def source: Option[String] = options.source
 
   private val folder = options.open()
@@ -54,7 +54,7 @@ final private[streamjoin] class ArrangementStream(
   private def snapshot(version: Long, slices: Option[(Int, Int)] = None): Snapshot =
     Snapshot(version, slices, Some(arrangement.meta.id), Some(ofRun.idOf(version).id))
 
-  /** Fails for a snapshot of another arrangement or version, which means nothing here. */
+  /** Fails for a snapshot of another arrangement or version, which is meaningless here. */
   def checked(seen: Snapshot): Snapshot = ofRun.checked(seen)
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
@@ -62,8 +62,9 @@ final private[streamjoin] class ArrangementStream(
     val last = ofRun.last(this)
     val own = reachable(seen, last)
     val others = ofRun.all.filterNot(_ eq this).map(other => other.reachable(startOf(other), last))
-    // The newest version that all streams can reach. If one is ahead, as after a restart of a query
-    // that began before batches had a single version, it waits and the others follow.
+    // The newest version that all streams can reach. If one stream is ahead, it waits and the
+    // others catch up. This happens when a query restarts that was created before batches had a
+    // single version.
     val common = math.max((own +: others).map(_._1).max, (own +: others).map(_._2).min)
     val version = math.min(math.max(common, own._1), own._2)
     val next =
@@ -71,14 +72,14 @@ final private[streamjoin] class ArrangementStream(
       else
         seen.slices match {
           case Some((slices, all)) if slices + 1 < all => snapshot(seen.version, Some((slices + 1, all)))
-          // Without its id, as an earlier release recorded it, it is the same offset.
+          // An offset without its id, as an earlier release recorded it, is the same offset.
           case None if version == seen.version => Snapshot.of(start)
           case _ => snapshot(version)
         }
     if (next.isEmpty) null else next
   }
 
-  /** The lowest and the highest version at which a batch that begins with a snapshot can end. */
+  /** The lowest and the highest end version of a batch that starts with a snapshot. */
   private def reachable(seen: Snapshot, last: Long): (Long, Long) =
     if (seen.isEmpty) (-1, last)
     else {
@@ -88,7 +89,7 @@ final private[streamjoin] class ArrangementStream(
       (seen.version, math.max(seen.version, highest))
     }
 
-  /** The first snapshot of a new reader. The reader gets its lease before it begins. */
+  /** The first snapshot of a new reader. The reader gets its lease before it starts reading. */
   private def first(last: Long): Snapshot =
     if (last < 0) Snapshot.Nothing
     else {
@@ -122,7 +123,7 @@ final private[streamjoin] class ArrangementStream(
     leases.renew(reader, seen.version, seen.id)
   }
 
-  /** Whether an offset was the newest version at the last look. */
+  /** Whether an offset was the newest version when it was last checked. */
   override def isLatest(end: Offset): Boolean = {
     val seen = Snapshot.of(end)
     seen.slices.isEmpty && seen.version >= ofRun.newest
@@ -133,7 +134,7 @@ final private[streamjoin] class ArrangementStream(
   @volatile private var figures = (-1L, Seq.empty[ReaderFigures])
 
   /**
-   * Metrics of the look-ups of a batch. Spark may plan a batch several times, 4.1 does always; a
+   * Metrics of the look-ups of a batch. Spark may plan a batch several times, as 4.1 always does; a
    * plan that does not run has loaded nothing.
    */
   def report(batch: Long, planned: Seq[ReaderFigures]): Unit = {

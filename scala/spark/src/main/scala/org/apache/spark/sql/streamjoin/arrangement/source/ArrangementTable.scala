@@ -65,7 +65,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
 
   def source: Option[String] = text(Source)
 
-  /** Whether SQL reads it by name. */
+  /** Whether a SQL query refers to it by name. */
   def isByName: Boolean = options.getBoolean(ByName, false)
 
   def version: Option[Long] = number(VersionOption, 0)
@@ -124,10 +124,10 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
     new ArrangementScan(ref, options, changes, newest.getOrElse(new NewestVersion))
   }
 
-  /** The newest version that its scans see; none if each finds its own. */
+  /** The newest version that its scans see; none if each scan determines its own. */
   def newest: Option[NewestVersion] = None
 
-  /** The same table, whose scans see one newest version. */
+  /** A copy of the table whose scans all see the same newest version. */
   def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options) {
     override def newest: Option[NewestVersion] = Some(shared)
   }
@@ -147,7 +147,7 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
   /** The run of the maintaining query; Spark creates one table for each run. */
   private[streamjoin] val run = new MaintainingRun
 
-  /** Spark calls this at the end of each trigger, even of one that found nothing to do. */
+  /** Spark calls this at the end of each trigger, even if the trigger found no data. */
   override def metrics: JMap[String, String] = {
     run.endTrigger(options.open())
     run.written
@@ -159,7 +159,7 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
       .asJava
   }
 
-  /** The table of its changes, for streams. */
+  /** The table of changes, for streams. */
   def changes: ChangesTable = new ChangesTable(rows, options)
 }
 
@@ -174,7 +174,7 @@ final private[streamjoin] class ChangesTable(val rows: StructType, options: Arra
 
 private[streamjoin] object ChangesTable {
 
-  /** The changes of an arrangement as a stream, told apart from its other streams in a query. */
+  /** The changes of an arrangement as a stream, distinct from its other streams in a query. */
   def stream(session: SparkSession, nameOrPath: String, options: Map[String, String]): DataFrame =
     session.readStream
       .format("streamjoin")
@@ -182,13 +182,13 @@ private[streamjoin] object ChangesTable {
       .option(ArrangementOptions.Source, UUID.randomUUID().toString)
       .load(nameOrPath)
 
-  /** What tells a stream apart from the others. */
+  /** The option that distinguishes a stream from the others. */
   def sourceOf(relation: StreamingRelationV2): Option[String] = relation.table match {
     case table: ChangesTable => table.options.source
     case _ => None
   }
 
-  /** The same changes as another stream. */
+  /** The changes as another, distinct stream. */
   def again(relation: StreamingRelationV2): StreamingRelationV2 = relation.table match {
     case table: ChangesTable =>
       val options = new java.util.HashMap[String, String](table.options.options.asCaseSensitiveMap)

@@ -20,8 +20,8 @@ private[streamjoin] object ArrangementsOfFolder {
     .add("since", TimestampType, nullable = false)
 
   /**
-   * The oldest and newest version and the query id are null before the first version. Of an
-   * arrangement that cannot be read there are only the name, the path and the problem.
+   * The oldest and newest version and the query id are null before the first version. For an
+   * arrangement that cannot be read, only the name, the path and the problem are set.
    */
   val Schema: StructType = new StructType()
     .add("name", StringType, nullable = false)
@@ -38,7 +38,7 @@ private[streamjoin] object ArrangementsOfFolder {
     .add("query_id", StringType)
     .add("problem", StringType)
 
-  /** An arrangement that cannot be read does not hide its neighbours. */
+  /** An arrangement that cannot be read does not hide the others. */
   def rowOf(root: Path): Row =
     try row(ArrangementState.of(ArrangementFolder.open(root)))
     catch {

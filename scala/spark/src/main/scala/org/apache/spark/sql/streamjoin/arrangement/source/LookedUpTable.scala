@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Matches an arrangement that is to be looked up. */
+/** Matches an arrangement that a stream looks up. */
 private[streamjoin] object LookedUpTable {
   def unapply(plan: LogicalPlan): Option[(TableOptions, Seq[AttributeReference])] = plan match {
     case scan: DataSourceV2ScanRelation => of(scan.relation, scan.output)

@@ -6,10 +6,10 @@ import org.apache.spark.sql.streamjoin.arrangement.index.IndexBytes
 import org.apache.spark.sql.streamjoin.base.Figures
 
 /**
- * What the operators of a batch have loaded of an arrangement, for the query progress.
+ * How much of an arrangement the operators of a batch have loaded, for the query progress.
  *
  * @param metrics
- *   what tasks measure, by name
+ *   metrics of the tasks, by name
  * @param indexBytes
  *   bytes of all indexes, by executor
  */

@@ -10,9 +10,9 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, R
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 
 /**
- * Which versions of an arrangement the batches of a run see: one per batch, however many streams of
- * the query read it. Otherwise a join of an arrangement with itself would show rows that never
- * existed together.
+ * The versions of an arrangement that the batches of a run see: one per batch, no matter how many
+ * streams of the query read it. Otherwise a join of an arrangement with itself would emit rows that
+ * never existed together.
  *
  * {{{
  *   trigger:   1           2           3
@@ -21,8 +21,8 @@ import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
  * }}}
  *
  * Spark asks each stream once per batch (`MicroBatchExecution.constructNextBatch`). The first
- * stream looks up the newest version, and the others get the same; a stream that asks again begins
- * the next batch.
+ * stream looks up the newest version, and the others get the same one. A stream that asks a second
+ * time starts the next batch.
  */
 final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder: ArrangementFolder) {
   import RunVersions._
@@ -36,13 +36,13 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
 
   def all: Seq[ArrangementStream] = streams.toSeq
 
-  /** The newest version at the last look. */
+  /** The newest version when it was last checked. */
   def newest: Long = found.fold(-1L)(_.version.number)
 
-  /** For a run that reads what exists when it begins. */
+  /** For a run that reads only what exists when it starts. */
   def stopAtNewest(): Unit = if (until.isEmpty) until = Some(look())
 
-  /** The newest version that a stream may reach in the batch for which it asks. */
+  /** The newest version that a stream may reach in the batch that it asks for. */
   def last(stream: ArrangementStream): Long = {
     if (asked.isEmpty || asked(stream)) {
       asked.clear()
@@ -71,7 +71,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
     newest
   }
 
-  /** The newest version was there; it may be too old by now, but not another one. */
+  /** The newest version existed; it may have become too old, but it has not been replaced. */
   private def checkIsThere(version: VersionId): Unit = {
     checkIsSame()
     known.clear()
@@ -85,7 +85,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
   def idOf(number: Long): VersionId =
     found.map(_.version).filter(_.number == number).getOrElse(VersionId(number, check(number, None)))
 
-  /** Versions that are known to be those of the arrangement. */
+  /** Versions that are known to belong to the arrangement. */
   private val known = mutable.LinkedHashMap.empty[Long, UUID]
 
   private def note(version: VersionId): Unit = {
@@ -94,17 +94,17 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
   }
 
   /**
-   * A snapshot that was recorded, with the id of its version.
+   * A recorded snapshot, with the id of its version.
    *
    * @throws org.apache.spark.sql.AnalysisException
-   *   if it is of another arrangement, or of a version that is no longer there
+   *   if it belongs to another arrangement, or to a version that no longer exists
    */
   def checked(seen: Snapshot): Snapshot = {
     seen.arrangement.foreach(checkIsSame)
     if (seen.isEmpty) seen else seen.copy(id = Some(check(seen.version, seen.id)))
   }
 
-  /** The id of a version, which must be the one that was recorded, if one was. */
+  /** The id of a version, which must equal the recorded one, if there is one. */
   private def check(number: Long, recorded: Option[UUID]): UUID =
     known.get(number).filter(id => recorded.forall(_ == id)).getOrElse {
       folder.manifestOf(number) match {
@@ -125,7 +125,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
 
   private def checkIsSame(): Unit = checkIsSame(ArrangementFolder.open(folder.root).meta.id)
 
-  /** Fails for another arrangement, whose versions mean nothing here. */
+  /** Fails for another arrangement, whose versions are meaningless here. */
   def checkIsSame(id: UUID): Unit =
     if (id != arrangement.meta.id)
       throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> arrangement.root)
@@ -134,7 +134,7 @@ final private[streamjoin] class RunVersions(arrangement: ArrangementRef, folder:
 private[streamjoin] object RunVersions {
   private val KeptIds = 64
 
-  /** The newest version at the last look, and when its manifest was written. */
+  /** The newest version when it was last checked, and when its manifest was written. */
   final private case class Found(version: VersionId, stamp: (Long, Long))
 
   private val runs =
@@ -142,7 +142,7 @@ private[streamjoin] object RunVersions {
       new WeakHashMap[MicroBatchExecution, mutable.Map[(String, UUID), RunVersions]]
     )
 
-  /** The versions of the run whose sources this thread creates, or of a single stream. */
+  /** The versions of the run whose sources this thread creates, or those of a single stream. */
   def of(arrangement: ArrangementRef, folder: ArrangementFolder): RunVersions =
     RunningQuery.current.fold(new RunVersions(arrangement, folder)) { query =>
       val ofRun = runs.computeIfAbsent(query, _ => mutable.Map.empty)

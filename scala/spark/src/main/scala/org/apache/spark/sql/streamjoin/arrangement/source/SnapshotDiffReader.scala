@@ -34,7 +34,7 @@ private[streamjoin] object ReadPartition {
     else Array.tabulate(meta.partitions)(ReadPartition(_, start, end))
 }
 
-/** How a task reads an arrangement. */
+/** The data that a task needs to read an arrangement. */
 final private[streamjoin] case class ReadSpec(
     arrangement: ArrangementRef,
     changes: Boolean,
@@ -115,7 +115,7 @@ final private[streamjoin] class SnapshotDiffReader(
   private def positions(bytes: Array[Byte]): Iterator[Int] =
     Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)
 
-  /** The rows of the version with which a reader begins, or their next slice. */
+  /** The rows of a reader's first version, or their next slice. */
   private def begun(partition: Int, start: Snapshot, end: Snapshot): Iterator[Change] = {
     val version = end.version
     val index =

@@ -21,7 +21,7 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
     case other => throw rejected(AsOf, other, s"$Current or $Previous")
   }
 
-  /** What the table must have before the query begins. */
+  /** What the table must contain before the query starts. */
   val atLeast: Option[AtLeast] = options.text(AtLeastOption).map {
     case CaughtUpValue => AtLeast.All
     case number =>
@@ -37,7 +37,7 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
   val rematch: Option[String] = options.text(Rematch)
 }
 
-/** What a table must have before the first row is looked up. */
+/** What a table must contain before the first row is looked up. */
 sealed private[streamjoin] trait AtLeast
 
 private[streamjoin] object AtLeast {
@@ -49,7 +49,10 @@ private[streamjoin] object AtLeast {
 
 private[streamjoin] object TableOptions {
 
-  /** Marks an arrangement as a table that a stream looks up, not as rows to read in each batch. */
+  /**
+   * Marks an arrangement as a table that a stream looks up, as opposed to rows that each batch
+   * reads.
+   */
   val Table = "streamjoin.table"
   val AsOf = "asOf"
   private val AtLeastOption = "atLeast"
@@ -91,7 +94,7 @@ private[streamjoin] object TableOptions {
       )
   })
 
-  /** What the columns of a table's key are called now, if all of them are there. */
+  /** The current names of the columns of a table's key, if all of them exist. */
   def declaredKey(columns: StructType): Option[Seq[String]] = {
     val marked =
       columns.filter(_.metadata.contains(Key)).sortBy(_.metadata.getLong(KeyPlace)).map { field =>

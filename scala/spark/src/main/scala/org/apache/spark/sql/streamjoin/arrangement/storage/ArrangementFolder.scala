@@ -21,18 +21,18 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, S
  * {{{
  *   <root>/meta.json                         its description, written once
  *   <root>/maintainer.json                   the run that maintains it: see [[Claim]]
- *   <root>/caught_up.json                    how far its query is: see [[CaughtUp]]
+ *   <root>/caught_up.json                    progress of its query: see [[CaughtUp]]
  *   <root>/versions/<v>                      the manifest of version v, written once
  *   <root>/changes/<v>/<task>-<run>-<uuid>   rows that version v added and removed
  *   <root>/bases/<v>/<task>-<run>-<uuid>     all rows of version v - 1
  *   <root>/readers/<reader>/                 a lease: see [[LeaseFiles]]
  * }}}
  *
- * The law: version v has the rows of a base b <= v (or none), plus what versions b + 1 to v (or 0
- * to v) changed. The manifests name the files of both. Tasks finish their files before the driver
- * writes the manifest, which is created atomically and never changes: a reader finds all of a
- * version or nothing. A missing or damaged file is an error, never fewer rows. A file that no
- * manifest names has no meaning, and a later version removes it.
+ * The law: version v consists of the rows of a base b <= v (or none), plus the changes of versions
+ * b + 1 to v (or 0 to v). The manifests name the files of both. Tasks finish their files before the
+ * driver writes the manifest, which is created atomically and never changes: a reader finds a
+ * complete version or nothing. A missing or damaged file is an error and never causes fewer rows. A
+ * file that no manifest names has no meaning, and a later version removes it.
  */
 final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Configuration) {
   import ArrangementFolder._
@@ -73,12 +73,13 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
-  /** Replaces the description, as long as there is no version. */
+  /** Replaces the description, if there is no version yet. */
   def redefine(meta: ArrangementMeta): Unit = replace(MetaFile, meta.toJson)
 
   /**
-   * Removes all of its files. The description goes first: from then on there is no arrangement.
-   * Files that are not its own stay: it may have been begun in a folder that had some.
+   * Removes all of its files. The description is removed first: from then on, the arrangement no
+   * longer exists. Files that do not belong to it stay, because it may have been created in a
+   * folder that already had some.
    */
   def drop(): Unit = {
     fs.delete(metaFile, false)
@@ -86,15 +87,17 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     val named = Seq(Claim.File, CaughtUp.File)
     named.foreach(name => fs.delete(new Path(root, name), false))
     removeUnfinished(MetaFile +: named: _*)
-    // Checksums of files that are gone are not listed.
+    // Checksums of removed files are not listed.
     if (list(root).isEmpty) fs.delete(root, true): Unit
   }
 
-  /** `exists` would ask an object store for a folder too. */
+  /** `exists` would also query an object store for a folder. */
   @nowarn("cat=deprecation")
   def hasVersion(version: Long): Boolean = fs.isFile(new Path(versions, version.toString))
 
-  /** When the manifest of a version was written, and its length: another version has others. */
+  /**
+   * When the manifest of a version was written, and its length. They differ for another version.
+   */
   def stampOf(version: Long): Option[(Long, Long)] =
     try {
       val status = fs.getFileStatus(new Path(versions, version.toString))
@@ -107,18 +110,18 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   /** The newest version, or -1 before the first. */
   def newest: Long = versionNumbers.lastOption.getOrElse(-1L)
 
-  /** The newest version, without a list of all if one that is known is not much older. */
+  /** The newest version, without listing all versions if a known one is not much older. */
   def newestFrom(known: Long): Long =
     if (known < 0 || !hasVersion(known)) newest else newestAfter(known)
 
-  /** The newest version, if one that is known is there. */
+  /** The newest version, if a known one still exists. */
   def newestAfter(known: Long): Long = Iterator.iterate(known + 1)(_ + 1).find(!hasVersion(_)).get - 1
 
   /** @throws StreamJoinRuntimeException if it is missing or damaged */
   def manifest(version: Long): Manifest = manifestOf(version).getOrElse(throw missing(version))
 
   private[arrangement] def missing(version: Long): StreamJoinRuntimeException =
-    unreadable(new Path(versions, version.toString), "it is not there")
+    unreadable(new Path(versions, version.toString), "it does not exist")
 
   def manifestOf(version: Long): Option[Manifest] = {
     val path = new Path(versions, version.toString)
@@ -132,7 +135,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       case _: FileNotFoundException => None
       case damaged: com.fasterxml.jackson.core.JacksonException =>
         throw unreadable(path, damaged.getOriginalMessage)
-      case _: NullPointerException => throw unreadable(path, "something is missing in it")
+      case _: NullPointerException => throw unreadable(path, "it is incomplete")
       case wrong: IllegalArgumentException => throw unreadable(path, wrong.getMessage)
       case _: ChecksumException => throw unreadable(path, "its checksum is wrong")
     }
@@ -140,7 +143,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
 
   /** Removes the files of versions. */
   def remove(versions: Seq[Long]): Unit =
-    // The manifest goes last: while it exists, the next attempt finds the rest.
+    // The manifest is removed last: while it exists, the next attempt finds the other files.
     for {
       old <- versions
       folder <- Seq(Changes, Bases, Manifest.Directory)
@@ -154,7 +157,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   /** Removes bases; the changes of their versions stay. */
   def removeBases(numbers: Seq[Long]): Unit = numbers.foreach(number => fs.delete(base(number), true))
 
-  /** Whether files that were written for a base are still there, and none is cut. */
+  /** Whether all files of a base still exist, and none is truncated. */
   def hasBaseFiles(number: Long, files: Seq[BlockFile]): Boolean = {
     val lengths =
       try fs.listStatus(base(number)).map(file => file.getPath.getName -> file.getLen).toMap
@@ -162,7 +165,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     files.forall(file => lengths.get(new Path(root, file.path).getName).contains(file.bytes))
   }
 
-  /** Removes the files of a base that one attempt to write it has left, but those that count. */
+  /** Removes the files that an attempt to write a base has left, except for those that count. */
   def removeAttempt(number: Long, attempt: UUID, but: Seq[BlockFile]): Unit = {
     val kept = but.map(file => new Path(root, file.path).getName).toSet
     list(base(number))
@@ -174,7 +177,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   def filesOf(version: Long): Seq[Path] =
     Seq(Changes, Bases).flatMap(folder => list(new Path(new Path(root, folder), version.toString)))
 
-  /** Writes a file, and replaces the one of the same name. */
+  /** Writes a file, replacing an existing one of the same name. */
   private[arrangement] def replace(name: String, bytes: Array[Byte]): Unit = {
     val out = files.createAtomic(new Path(root, name), overwriteIfPossible = true)
     try {
@@ -187,7 +190,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     }
   }
 
-  /** Removes temporary files that a run left when it was killed while writing such files. */
+  /** Removes temporary files that a killed run has left. */
   def removeUnfinished(names: String*): Unit =
     list(root)
       .filter(file => names.exists(name => file.getName.startsWith(s".$name.")))
@@ -196,12 +199,12 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   /**
    * Removes the files of attempts that the manifests of their versions do not name. Files of a run
    * that is still alive elsewhere must stay: if the file system does not create files atomically, a
-   * manifest may still name them. So a run removes only its own files at first. Those that it found
-   * when it began follow once it has written another version: a driver that is gone writes no
+   * manifest may still name them. So a run removes only its own files at first. It removes those
+   * that it found at its start once it has written another version: a driver that is gone writes no
    * manifest.
    *
    * @param isGone
-   *   by version and name, whether no manifest will ever name a file
+   *   given version and name, whether no manifest will ever name the file
    */
   def removeOrphans(manifests: Seq[Manifest])(isGone: (Long, String) => Boolean): Unit = {
     val data = for {
@@ -247,15 +250,18 @@ private[streamjoin] object ArrangementFolder {
 
   private val mapper = new ObjectMapper()
 
-  /** Marks the files of a run's tasks, as part of their names. */
+  /** Part of the file names that marks the files of a run's tasks. */
   def tag(run: UUID): String = run.toString.take(8)
 
   def isOf(name: String, tag: String): Boolean = name.matches(s"\\d+-$tag-.*")
 
-  /** A file that is being written, as named by Spark's checkpoint file managers and by ours. */
+  /**
+   * The name of a file that is being written, as given by Spark's checkpoint file managers and by
+   * ours.
+   */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
 
-  /** Whether a folder in the folder of arrangements can have the name. */
+  /** Whether an arrangement in the folder of arrangements can have the name. */
   def isName(name: String): Boolean =
     name.nonEmpty && !name.contains(":") && !name.contains("/") && name != "." && name != ".."
 

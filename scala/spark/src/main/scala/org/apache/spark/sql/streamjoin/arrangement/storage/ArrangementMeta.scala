@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * @param partitions
  *   number of partitions of each index
  * @param input
- *   how rows arrive: see [[InputKind]]
+ *   how rows arrive, see [[InputKind]]
  * @param time
  *   column with the time of a row's last change, if there is one
  * @param order
@@ -53,7 +53,7 @@ final private[streamjoin] case class ArrangementMeta(
 
 private[streamjoin] object ArrangementMeta {
 
-  /** The format of all files of an arrangement. */
+  /** The format version of all files of an arrangement. */
   val Format = 1
 
   private val mapper = new ObjectMapper()
@@ -79,7 +79,7 @@ private[streamjoin] object ArrangementMeta {
         Option(node.get("order")).map(_.asText)
       )
     catch {
-      case _: NullPointerException => throw unreadable("something is missing in it")
+      case _: NullPointerException => throw unreadable("it is incomplete")
       case wrong: Exception => throw unreadable(wrong.getMessage)
     }
   }

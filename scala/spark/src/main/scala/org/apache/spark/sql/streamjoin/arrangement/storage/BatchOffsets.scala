@@ -13,8 +13,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /**
- * Identifies the batch of a query that wrote a version, from the query's checkpoint. The number is
- * not enough: a checkpoint that is restored to an earlier state reuses numbers.
+ * Identifies the batch of a query that wrote a version, from the query's checkpoint. The batch
+ * number is not sufficient: a checkpoint that is restored to an earlier state reuses numbers.
  *
  * @param timeMs
  *   when the batch was planned, in milliseconds since the epoch; a file source's offset is just a

@@ -17,8 +17,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.unsafe.Platform
 
 /**
- * A block in memory: a sequence of rows, each after its length and the number of copies that are
- * added, or removed if negative. Numbers are in the machine's byte order, as in Spark's rows.
+ * A block in memory: a sequence of rows, each preceded by its length and the number of copies that
+ * are added, or removed if negative. Numbers are in the machine's byte order, as in Spark's rows.
  *
  * {{{
  *   length  copies  row | length  copies  row | ...
@@ -71,7 +71,7 @@ final private[streamjoin] class BlockBuilder {
     else Zstd.compress(java.util.Arrays.copyOf(bytes, used), BlockFiles.CompressionLevel)
 }
 
-/** Takes the rows of a task, each for a partition of an index. */
+/** Receives the rows of a task, each for a partition of an index. */
 private[streamjoin] trait BlockWriter {
   def add(index: Int, partition: Int, row: UnsafeRow, copies: Int): Unit
 
@@ -82,7 +82,7 @@ private[streamjoin] trait BlockWriter {
 
 /**
  * Writes the file of one task, with blocks of many partitions. A block that grows large is closed,
- * and another of the same partition follows.
+ * and another one is started for the same partition.
  *
  * @param folder
  *   relative to the arrangement's folder
@@ -98,7 +98,7 @@ final private[streamjoin] class BlockFileWriter(
 ) extends BlockWriter {
   private val relative = s"$folder/$task-${ArrangementFolder.tag(run)}-${UUID.randomUUID()}"
   private val path = new Path(root, relative)
-  // No other file has its name, so an object store need not look for one.
+  // No other file has this name, so an object store does not need to look for one.
   private lazy val out = path
     .getFileSystem(hadoopConf)
     .createFile(path)
@@ -182,8 +182,8 @@ private[streamjoin] object BlockFiles {
       try in.readFully(block.offset, bytes)
       finally in.close()
     } catch {
-      case _: FileNotFoundException => throw unreadable("it is not there")
-      case _: java.io.EOFException => throw unreadable("it is cut")
+      case _: FileNotFoundException => throw unreadable("it does not exist")
+      case _: java.io.EOFException => throw unreadable("it is truncated")
       // The file system's own checksum.
       case _: ChecksumException => throw unreadable("its checksum is wrong")
     }
@@ -191,7 +191,9 @@ private[streamjoin] object BlockFiles {
     Zstd.decompress(bytes, block.rawBytes)
   }
 
-  /** Says where the block ends: an object store is then not asked for the length of the file. */
+  /**
+   * Passes the end of the block, so that an object store is not asked for the length of the file.
+   */
   private def open(path: Path, block: BlockRef, hadoopConf: Configuration): FSDataInputStream =
     FutureIO.awaitFuture(
       path

@@ -14,8 +14,8 @@ import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
 /**
  * `caught_up.json`: whether the maintaining query has reached the end of its sources, as of a
  * version. A manifest says whether its batch took all available data ([[Manifest.tookAll]]); if
- * batches are limited, only a trigger without data tells. A new run resets it, because much may
- * have arrived since.
+ * batches are limited, only a trigger without data shows it. A new run resets the file, because
+ * much data may have arrived since.
  *
  * @param id
  *   id of the version; none if written before this was recorded
@@ -78,7 +78,7 @@ private[streamjoin] object CaughtUp {
     }
 }
 
-/** A source that says itself whether an offset is its latest. */
+/** A source that knows whether an offset is its latest. */
 private[streamjoin] trait KnowsLatestOffset {
   def isLatest(end: Offset): Boolean
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
-/** The columns that a stream of changes has besides those of the rows. */
+/** The columns that a stream of changes has in addition to those of the rows. */
 private[streamjoin] object ChangeColumns {
 
   /** The version that added or removed a row. */
@@ -9,9 +9,9 @@ private[streamjoin] object ChangeColumns {
   /** How many copies were added, or removed if negative. */
   val Diff = "_diff"
 
-  /** What a stream of the changes of an arrangement has after the columns of the rows. */
+  /** The columns that a stream of an arrangement's changes has after those of the rows. */
   val OfSource: Seq[String] = Seq(Version, Diff)
 
-  /** The latest time of the changes that a row of a join comes from, if all inputs have one. */
+  /** The latest time of the changes that a joined row comes from, if all inputs have one. */
   val Time = "_time"
 }

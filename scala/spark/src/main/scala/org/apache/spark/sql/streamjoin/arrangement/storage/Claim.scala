@@ -11,11 +11,12 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
  * `maintainer.json`: the run that maintains an arrangement. Each run writes it before its first
- * task writes, so the run that began last holds it, and a run that finds another's id in it fails.
+ * task writes. So the run that started last holds the claim, and a run that finds another run's id
+ * in it fails.
  *
- * Two runs of one query at once are two drivers with one checkpoint, or with copies of it. If the
- * file system does not create files atomically, each may believe that its own manifest counts. The
- * files of both survive, because neither removes what may belong to the other, see
+ * Two concurrent runs of one query are two drivers with the same checkpoint, or with copies of it.
+ * If the file system does not create files atomically, each may believe that its own manifest
+ * counts. The files of both survive, because neither removes what may belong to the other, see
  * [[ArrangementFolder.removeOrphans]].
  */
 final private[streamjoin] case class Claim(query: UUID, run: UUID)

@@ -21,14 +21,14 @@ import org.apache.spark.sql.streamjoin.base.{QueryOwner, StreamJoinConf, StreamJ
  * The versions that readers still need.
  *
  * {{{
- *   readers/<reader>/<version>      up to where it has read; holds the id of the version
- *   readers/<reader>/alive-<time>   it is still there, with nothing new read: see [[LeaseRenewal]]
+ *   readers/<reader>/<version>      the version it has read; contains the id of the version
+ *   readers/<reader>/alive-<time>   it is alive but has read nothing new: see [[LeaseRenewal]]
  *   readers/<reader>/query          the name of its query, if that has one
  * }}}
  *
  * The time of a lease is that of the newest file: an object store may ignore a time that is set.
- * The file of a new version is created before the old one is deleted, and is written once, unless
- * the arrangement was restored and has another version of that number now.
+ * The file of a new version is created before the old one is deleted. It is written once, unless
+ * the arrangement was restored and now has another version of that number.
  */
 final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Logging {
   import LeaseFiles._
@@ -36,7 +36,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
   private val readers = new Path(folder.root, ArrangementFolder.Readers)
 
   /**
-   * From now on, a reader needs only what comes after a version.
+   * Records that a reader needs only the changes after a version from now on.
    *
    * @param id
    *   of the version, if it is known
@@ -50,7 +50,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
       val file = new Path(own, version.toString)
       val isNew = !folder.fs.exists(file)
       if (isNew) write(file, textOf(id))
-      // Those after it are of the time before the arrangement, or the reader, was restored.
+      // Later ones date from before the arrangement, or the reader, was restored.
       folder.numbersIn(own).filter(_ != version).foreach { other =>
         folder.fs.delete(new Path(own, other.toString), false)
       }
@@ -72,7 +72,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
           )
         if (withoutLease.add((folder.root.toString, reader)))
           logWarning(
-            s"${checkpoint(reader)} reads ${folder.root} without a lease, because it may not write there: " +
+            s"${checkpoint(reader)} reads ${folder.root} without a lease, because it has no permission to write there: " +
               s"${denied.getMessage}. It fails if it falls behind the versions that are kept for all."
           )
     }
@@ -88,7 +88,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
     }
   }
 
-  /** Once in each run of the query: another one may have another name. */
+  /** Once per run of the query, because the next run may have another name. */
   private def writeName(own: Path, name: Option[String]): Unit =
     if (nameIn(own) != name) {
       val file = new Path(own, QueryName)
@@ -99,7 +99,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
     try Some(new String(folder.readFully(new Path(own, QueryName)), UTF_8)).filter(_.nonEmpty)
     catch { case _: FileNotFoundException => None }
 
-  /** The name of a reader's query when it was started last, for people; none if it has none. */
+  /** The name of a reader's query when it was last started, for display; none if it has no name. */
   def queryName(lease: Lease): Option[String] = nameIn(new Path(readers, lease.reader))
 
   private def textOf(id: Option[UUID]) = id.fold("")(_.toString)
@@ -111,35 +111,35 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
   }
 
   /**
-   * Whether a reader has a lease of another version than the one with its number. It is ahead of a
-   * restored arrangement, which therefore keeps nothing for it.
+   * Whether a reader's lease is for another version than the one with its number. Such a reader is
+   * ahead of a restored arrangement, which therefore keeps nothing for it.
    */
   def isOfOther(lease: Lease): Boolean = {
     val file = new Path(new Path(readers, lease.reader), lease.version.toString)
     folder.manifestOf(lease.version).exists(manifest => isOfOther(file, manifest.id))
   }
 
-  /** Whether a lease names another version; one that is being written names none. */
+  /** Whether a lease names another version; a lease that is being written names none. */
   private def isOfOther(file: Path, version: UUID): Boolean =
     try {
       val id = new String(folder.readFully(file), UTF_8)
       id.nonEmpty && id != version.toString
     } catch { case _: FileNotFoundException => false }
 
-  /** Whether a running query reads, of a session whose queries this one has no business with. */
+  /** Whether a running query of another user's session is the reader. */
   def isUsedByOther(session: SparkSession, lease: Lease): Boolean =
     LeaseRenewal.query(folder, lease.reader).exists { query =>
       !QueryOwner.of(session).mayFind(QueryOwner.id(query.sparkSession))
     }
 
-  /** Removes the lease of a reader that will not come back. */
+  /** Removes the lease of a reader that will not return. */
   def release(reader: String): Unit = folder.fs.delete(new Path(readers, reader), true): Unit
 
   def all: Seq[Lease] =
     list(readers).flatMap { reader =>
       val files = list(reader.getPath)
-      // During renewal the files of both versions exist; the older version stays leased, the newer
-      // timestamp counts.
+      // During renewal the files of both versions exist: the older version stays leased, and the
+      // newer timestamp counts.
       val versions = files.flatMap(file => Try(file.getPath.getName.toLong).toOption)
       versions.minOption.map(Lease(reader.getPath.getName, _, files.map(_.getModificationTime).max))
     }
@@ -148,7 +148,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
     try folder.fs.listStatus(path).toSeq
     catch { case _: FileNotFoundException => Nil }
 
-  /** Removes leases that have not been renewed for too long; returns the others. */
+  /** Removes leases that have expired without renewal; returns the others. */
   def expire(olderThanMs: Long): Seq[Lease] = {
     val (expired, live) = all.partition(_.sinceMs < olderThanMs)
     expired.foreach(lease => release(lease.reader))
@@ -161,7 +161,7 @@ private[streamjoin] object LeaseFiles {
   private val QueryName = "query"
   private val MkdirsFailed = "Mkdirs failed"
 
-  /** Readers without a lease, by arrangement, each of which is logged once. */
+  /** Readers without a lease, by arrangement. Each of them is logged once. */
   private val withoutLease = ConcurrentHashMap.newKeySet[(String, String)]()
 
   private def isDenied(error: IOException): Boolean = error match {
@@ -175,8 +175,8 @@ private[streamjoin] object LeaseFiles {
   final case class Lease(reader: String, version: Long, sinceMs: Long)
 
   /**
-   * The folder of a reader's lease, always the same for a source of a checkpoint. It is readable if
-   * it fits into a file name.
+   * The folder of a reader's lease, stable for a source of a checkpoint. It is readable if it fits
+   * into a file name.
    */
   def reader(checkpointOfSource: String): String = {
     val readable = URLEncoder.encode(checkpointOfSource, UTF_8)
@@ -185,8 +185,8 @@ private[streamjoin] object LeaseFiles {
   }
 
   /**
-   * A short id of a reader, for people. The folder of its lease names a checkpoint, which is nobody
-   * else's business.
+   * A short id of a reader, for display. It does not reveal the checkpoint, as the folder of the
+   * lease would.
    */
   def id(reader: String): String = UUID.nameUUIDFromBytes(reader.getBytes(UTF_8)).toString.take(8)
 

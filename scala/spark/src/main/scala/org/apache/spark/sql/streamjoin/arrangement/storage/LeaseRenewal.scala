@@ -11,12 +11,12 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 
 /**
- * Renews the leases of running queries: a batch may take long, a trigger may come rarely, and an
- * arrangement that does not change has nothing to commit.
+ * Renews the leases of running queries: a batch may take long, triggers may be rare, and an
+ * arrangement that does not change leaves nothing to commit.
  */
 private[storage] object LeaseRenewal extends Logging {
 
-  /** A lease is renewed several times before it ends, and now and then if it lasts long. */
+  /** A lease is renewed several times before it ends, and at regular intervals if it lasts long. */
   private val Parts = 4
   private val Longest = TimeUnit.MINUTES.toMillis(10)
   private val Interval = 500L
@@ -34,11 +34,11 @@ private[storage] object LeaseRenewal extends Logging {
 
   /**
    * @param isDue
-   *   whether the caller is to renew the lease now
+   *   whether the caller has to renew the lease now
    * @param isKnown
-   *   whether this run has kept it for the same version already
+   *   whether this run already keeps it for the same version
    * @param begins
-   *   the query of this thread, if its run keeps the lease from now on
+   *   the query of this thread, if its run renews the lease from now on
    */
   final case class Seen(isDue: Boolean, isKnown: Boolean, begins: Option[MicroBatchExecution] = None)
 
@@ -58,7 +58,7 @@ private[storage] object LeaseRenewal extends Logging {
       Seen(isDue, isKnown, Option.when(known.isEmpty)(query))
     }
 
-  /** The query of this driver that keeps a lease now, if one does. */
+  /** The query of this driver that currently renews a lease, if there is one. */
   def query(folder: ArrangementFolder, reader: String): Option[MicroBatchExecution] =
     Option(kept.get((folder.root.toString, reader))).map(_.query).filter(_.isActive)
 
@@ -68,7 +68,7 @@ private[storage] object LeaseRenewal extends Logging {
       lease.renewedMs = System.currentTimeMillis()
       try new LeaseFiles(lease.folder).showAlive(reader)
       catch {
-        // Its arrangement was dropped, or it was released: the reader will say so.
+        // Its arrangement was dropped, or the lease was released: the reader will report it.
         case NonFatal(error) => logDebug(s"The lease of $reader was not renewed", error)
       }
     }

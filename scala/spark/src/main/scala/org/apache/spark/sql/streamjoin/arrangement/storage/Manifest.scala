@@ -46,9 +46,9 @@ final private[streamjoin] case class BlockFile(path: String, blocks: Seq[BlockRe
  * A base: all live rows of a version, in separate files.
  *
  * @param version
- *   whose rows it has
+ *   the version whose rows it contains
  * @param manifest
- *   later version whose manifest names the files
+ *   the later version whose manifest names the files
  */
 final private[streamjoin] case class BaseRef(version: Long, manifest: Long) {
 
@@ -58,31 +58,31 @@ final private[streamjoin] case class BaseRef(version: Long, manifest: Long) {
 
 private[streamjoin] object BaseRef {
 
-  /** A batch that writes a base writes that of the version before it. */
+  /** A batch that writes a base writes that of the previous version. */
   def folder(version: Long): Long = version + 1
 }
 
 /**
- * A version that something remembers. Its number may be that of another version later: if the
- * arrangement is restored from a backup, it continues with the numbers after the restored version.
- * Equal ids mean equal rows, and equal versions before it, because each names the one before.
+ * A remembered version. Another version may have its number later: if the arrangement is restored
+ * from a backup, it continues with the numbers after the restored version. Equal ids mean equal
+ * rows and equal previous versions, because each version names the one before it.
  */
 final private[streamjoin] case class VersionId(number: Long, id: UUID)
 
 /**
- * A version of an arrangement: what changed since the previous one. A manifest is written once and
- * never changed, so a version always has the same rows.
+ * A version of an arrangement: the changes since the previous version. A manifest is written once
+ * and never changed, so a version always has the same rows.
  *
  * @param queryId
  *   query that maintains the arrangement
  * @param since
- *   oldest version that can be read as of this one; the changes after it are kept
+ *   oldest version that can be read when this one is written; the changes after it are kept
  * @param bases
- *   bases whose files exist, the newest last: see [[Manifest.keptBases]]
+ *   bases whose files exist, the newest last, see [[Manifest.keptBases]]
  * @param changes
  *   files with the rows that this version added and removed
  * @param baseFiles
- *   files of a base of an earlier version, if one has been written
+ *   files of a base of an earlier version, if a base has been written
  * @param counts
  *   counts of the arrangement at this version, by name
  * @param tookAll
@@ -92,8 +92,8 @@ final private[streamjoin] case class VersionId(number: Long, id: UUID)
  * @param run
  *   run id of the query; none if written before this was recorded
  * @param id
- *   drawn when the version is written; of a manifest that was written before this was recorded, a
- *   digest of its text
+ *   random, drawn when the version is written; for a manifest that was written before this was
+ *   recorded, a digest of its text
  * @param previous
  *   id of the version before it, if there is one; none if written before this was recorded
  * @param negativeRows
@@ -121,7 +121,7 @@ final private[streamjoin] case class Manifest(
   def changedRows: Long =
     changes.iterator.flatMap(_.blocks).filter(_.index == 0).map(_.rows.toLong).sum
 
-  /** False if they were counted before they were recorded by partition. */
+  /** False if the manifest predates counts by partition. */
   def knowsNegativeRows: Boolean = counts.getOrElse(Manifest.NegativeRows, 0L) == negativeRows.values.sum
 
   /**
@@ -141,7 +141,7 @@ final private[streamjoin] case class Manifest(
         Seq("arrangement" -> arrangement, "version" -> version.toString, "since" -> since.toString)
       )
 
-  /** The oldest version whose files are needed: that of the base of the oldest that can be read. */
+  /** The oldest version whose files are needed: that of the base of the oldest readable version. */
   def oldestNeeded: Long = bases.headOption.filter(_.version <= since).fold(0L)(_.version)
 
   /** The newest base from which a version can be built. */
@@ -161,9 +161,9 @@ private[streamjoin] object Manifest {
   private val NewestBases = 2
 
   /**
-   * The bases that versions from `since` on are built from: the one that serves the oldest, and the
-   * newest ones. Each is a copy of all rows, so one reader that stands still must not keep all that
-   * come after it; a version between them takes longer to build.
+   * The bases from which versions from `since` on are built: the one that serves the oldest
+   * version, and the newest ones. Each base is a copy of all rows, so a single stalled reader must
+   * not retain all later ones; a version between them takes longer to build.
    */
   def keptBases(bases: Seq[BaseRef], since: Long): Seq[BaseRef] = {
     val needed = bases.drop(bases.lastIndexWhere(_.version <= since))

@@ -5,11 +5,13 @@ import java.time.Instant
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 
-/** The errors of those who remember a version that is not there, or no longer the one they saw. */
+/**
+ * The errors for a remembered version that is missing, or that has been replaced by another one.
+ */
 private[streamjoin] object Restored {
 
   /**
-   * A query is to continue an arrangement that lacks versions of it.
+   * A query continues an arrangement that lacks some of the query's versions.
    *
    * @param committed
    *   last batch that the checkpoint has committed
@@ -27,7 +29,7 @@ private[streamjoin] object Restored {
     "found" -> found(committed, newest)
   )
 
-  /** A query is to continue an arrangement that has more versions of it. */
+  /** A query continues an arrangement that has more versions than the query has written. */
   def checkpoint(arrangement: String, checkpoint: String, next: Long, newest: Long): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_ARRANGEMENT_RESTORED.CHECKPOINT",
@@ -63,7 +65,7 @@ private[streamjoin] object Restored {
       parameters(arrangement, version, newest): _*
     )
 
-  /** The same, in a task. */
+  /** In a task: a query has read a version. */
   def inTask(arrangement: String, version: Long, newest: Long): StreamJoinRuntimeException =
     StreamJoinErrors.runtime(
       "STREAMJOIN_ARRANGEMENT_RESTORED.READER",

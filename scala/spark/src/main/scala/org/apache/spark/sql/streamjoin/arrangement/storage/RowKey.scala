@@ -7,8 +7,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /**
- * The key of rows: some of their columns. It is interpreted, not compiled, because a task looks at
- * few rows of each of many arrangements.
+ * The key of rows: some of their columns. It is interpreted, not compiled, because a task reads few
+ * rows of each of many arrangements.
  *
  * @param types
  *   types of the key columns
@@ -46,7 +46,7 @@ private[streamjoin] object RowKey {
   /** The seed of Spark's shuffle. */
   private val Seed = 42
 
-  /** Whether a column of this type can be in a key: equal values have to have one hash. */
+  /** Whether a column of this type can be in a key: equal values must have equal hashes. */
   def canHave(dataType: DataType): Boolean = !dataType.existsRecursively {
     case _: MapType | _: VariantType | _: CalendarIntervalType => true
     case text: StringType => text != StringType

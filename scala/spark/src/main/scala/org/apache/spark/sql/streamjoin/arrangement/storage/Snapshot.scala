@@ -7,15 +7,15 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.connector.read.streaming.Offset
 
 /**
- * What a reader has seen of an arrangement: the rows of a version or, while a new reader takes its
- * first version in slices, those of the first few slices.
+ * The part of an arrangement that a reader has seen: the rows of a version or, while a new reader
+ * reads its first version in slices, the rows of the first slices.
  *
  * @param version
  *   -1 before the first version
  * @param slices
- *   number of slices seen, and in all; none once all have been seen
+ *   number of slices seen, and in total; none once all have been seen
  * @param arrangement
- *   id of the arrangement, because another one may take its name
+ *   id of the arrangement, because another one may get its name
  * @param id
  *   id of the version, because another one may get its number; none if written before this was
  *   recorded, until it is compared with the arrangement

@@ -12,15 +12,16 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /**
- * Releases the leases of a query whose checkpoint is temporary, as Spark deletes the checkpoint
- * when the query ends: nothing comes back for them. Spark keeps it if the query has failed.
+ * Releases the leases of a query whose checkpoint is temporary: Spark deletes the checkpoint when
+ * the query ends, so no reader will return for them. Spark keeps the checkpoint if the query has
+ * failed.
  */
 final private[streamjoin] class TemporaryReaders(session: SparkSession)
     extends StreamingQueryListener
     with Logging {
   import TemporaryReaders._
 
-  /** Runs in the query's thread, before it asks its sources for anything. */
+  /** Runs in the query's thread, before its sources are used. */
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     RunningQuery.of(session, event.id).foreach { query =>
       if (starting.remove(query.resolvedCheckpointRoot)) leases.put(event.id, Map.empty)
@@ -50,7 +51,7 @@ private[streamjoin] object TemporaryReaders {
 
   def expect(checkpoint: String): Unit = starting.add(checkpoint): Unit
 
-  /** This thread's query has a lease. */
+  /** Called when this thread's query gets a lease. */
   def add(folder: ArrangementFolder, reader: String): Unit =
     RunningQuery.current.foreach { query =>
       leases.computeIfPresent(query.id, (_, own) => own.updated(reader, folder))

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.base.CallArguments
  * its child and its columns are resolved.
  *
  * @param columns
- *   the arguments that are expressions; Spark resolves them by the child
+ *   the arguments that are expressions; Spark resolves them against the child
  */
 final private[streamjoin] case class FrameCall(
     function: FrameFunction,

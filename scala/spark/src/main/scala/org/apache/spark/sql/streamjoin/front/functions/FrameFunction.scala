@@ -19,14 +19,14 @@ import org.apache.spark.sql.{AnalysisException, DataFrame}
 import streamjoin.core.Side
 
 /**
- * A function of [[FunctionTable]] on one DataFrame, as a client sends it, and its builder. Of two
- * inputs the DataFrame is their plain join: `left.join(right, on, how)`.
+ * A function of [[FunctionTable]] on one DataFrame, as a client sends it, and its builder. For two
+ * inputs, the DataFrame is their plain join: `left.join(right, on, how)`.
  *
  * @param replace
- *   the plan in place of the call, made of the resolved child, the arguments and the resolved
+ *   builds the plan that replaces the call from the resolved child, the arguments and the resolved
  *   columns
  * @param inlines
- *   whether the tables of `WITH` in the child are inlined before, as a DataFrame needs it. A stream
+ *   whether the tables of `WITH` in the child are inlined first, as a DataFrame requires. A stream
  *   in such a table is then read once for each call.
  */
 final private[streamjoin] case class FrameFunction(
@@ -37,10 +37,10 @@ final private[streamjoin] case class FrameFunction(
   def name: String = call.name
 }
 
-/** All functions, by name. Scala, Python and Spark Connect call them alike. */
+/** All functions, by name. Scala, Python and Spark Connect call them in the same way. */
 private[streamjoin] object FrameFunction {
 
-  /** What a function is called with. */
+  /** The input and the arguments of a call. */
   final case class Call(
       session: ClassicSession,
       child: LogicalPlan,
@@ -48,17 +48,17 @@ private[streamjoin] object FrameFunction {
       columns: Seq[Expression]
   ) {
 
-    /** The child as a DataFrame, for what is written in terms of DataFrames. */
+    /** The child as a DataFrame, for builders that are written in terms of DataFrames. */
     def frame: DataFrame = ClassicDataset.ofRows(session, child)
   }
 
   private def planOf(frame: DataFrame): LogicalPlan =
     frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
 
-  /** It is answered once the whole query is analyzed: rules.query.AnswerBoundsFunction. */
+  /** It is answered once the whole query is analyzed, see rules.query.AnswerBoundsFunction. */
   val Bounds = "sj_bounds"
 
-  /** Python asks it which column a `Column` is. */
+  /** Python uses it to find out which column a `Column` refers to. */
   val Column = "sj_column"
 
   /** A new function is an entry in the table and a builder here. */
@@ -116,7 +116,7 @@ private[streamjoin] object FrameFunction {
 
   def named(name: String): Option[FrameFunction] = all.get(name.toLowerCase(Locale.ROOT))
 
-  /** What stands for a value that was not sent. */
+  /** The placeholder for a value that was not sent. */
   private def unavailable(call: Call): Option[String] =
     call.arguments.get[String]("unavailable").filterNot(_ => call.arguments.flag("as_sent"))
 
@@ -151,7 +151,7 @@ private[streamjoin] object FrameFunction {
     )
   }
 
-  /** The column of the DataFrame that an expression is; the client reads its name. */
+  /** The column of the DataFrame that an expression refers to; the client reads its name. */
   private def column(call: Call): LogicalPlan = call.columns.head match {
     case found: Attribute if call.child.outputSet.contains(found) => Project(Seq(found), call.child)
     case other: Attribute =>

@@ -37,7 +37,7 @@ import org.apache.spark.sql.{AnalysisException, DataFrame, Row, SparkSession}
  * A table function of [[FunctionTable]] and its builder.
  *
  * @param make
- *   the plan in place of a call
+ *   builds the plan that replaces a call
  */
 final private[streamjoin] case class TableFunction(
     call: FunctionTable.Call,

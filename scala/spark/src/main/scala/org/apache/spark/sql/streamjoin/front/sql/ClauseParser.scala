@@ -20,12 +20,12 @@ import org.apache.spark.sql.execution.SparkSqlAstBuilder
 import org.apache.spark.sql.streamjoin.plans.InputWithClauses
 
 /**
- * Parses one text that may have our clauses. [[StreamJoinParser]] uses it for a text that the other
- * parser rejects. It hides the tokens of possible clauses while Spark's parser reads the rest; the
- * input of a join claims the clauses that follow it. An unclaimed one only looked like a clause
- * (`sum(x) OVER (RANGE ...)`): it is shown again, and the text is parsed once more.
+ * Parses one text that may contain our clauses. [[StreamJoinParser]] uses it for a text that the
+ * other parser rejects. It hides the tokens of possible clauses while Spark's parser reads the
+ * rest; the input of a join claims the clauses that follow it. An unclaimed one only looked like a
+ * clause (`sum(x) OVER (RANGE ...)`): its tokens are shown again, and the text is parsed once more.
  *
- * It keeps what it finds, so each text needs a new parser.
+ * It keeps the clauses that it finds, so each text needs a new parser.
  */
 final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
   private val claims = new Claims
@@ -45,12 +45,12 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
   def claimed: Seq[FoundClause] = claims.all
 
   /**
-   * The first error in the clauses. It must not be thrown while Spark's parser runs, which would
-   * wrap it.
+   * The first error in the clauses. It must not be thrown while Spark's parser runs, because the
+   * parser would wrap it.
    */
   def error: Option[AnalysisException] = claimed.flatMap(_.content.left.toOption).headOption
 
-  /** A clause with an error that has a parameter in it. */
+  /** A clause with an error that contains a parameter. */
   def parameterInClause: Option[FoundClause] = claimed.find { clause =>
     clause.content.isLeft && clause.tokens.exists(token =>
       token.getType == SqlBaseParser.QUESTION || token.getType == SqlBaseParser.COLON
@@ -75,7 +75,7 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
     locations.toSeq.sortBy(_.start)
   }
 
-  // Spark may call the function twice: in its fast mode of parsing, and then in the slow one.
+  // Spark may call the function twice: in its fast parsing mode, and then in the slow one.
   override protected def parse[T](command: String)(toResult: SqlBaseParser => T): T =
     super.parse(command) { parser =>
       val stream = parser.getTokenStream.asInstanceOf[CommonTokenStream]
@@ -85,8 +85,8 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
       parser.removeParseListener(claims)
       parser.addParseListener(claims)
       val (doubtful, clear) = found.partition(_.isDoubtful)
-      // If the text makes no sense without them, some are clauses; if it never does, the error is
-      // that of the first try.
+      // If the text cannot be parsed without them, some are clauses. If it can never be parsed, the
+      // error is that of the first attempt.
       val tries = (0 to doubtful.size).iterator
         .flatMap(doubtful.combinations)
         .take(ClauseParser.Tries)
@@ -130,7 +130,7 @@ final private[sql] class ClauseParser(text: SqlText) extends AbstractSqlParser {
 
 private object ClauseParser {
 
-  /** How many ways of reading doubtful clauses are tried at most. */
+  /** The maximum number of readings of doubtful clauses that are tried. */
   private val Tries = 16
 }
 

@@ -5,7 +5,7 @@ import org.antlr.v4.runtime.{CommonToken, Token}
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.streamjoin.plans.Clause
 
-/** Where a clause may stand. */
+/** The possible positions of a clause. */
 sealed private[streamjoin] trait Position
 
 private[streamjoin] object Position {
@@ -24,14 +24,14 @@ private[streamjoin] object Position {
  * @param tokens
  *   tokens of the clause
  * @param besides
- *   a token elsewhere that belongs to it: the `ASOF` of a `MATCH_CONDITION`
+ *   a token elsewhere that belongs to the clause: the `ASOF` of a `MATCH_CONDITION`
  * @param depth
  *   number of parentheses around it
  * @param content
  *   the clause that is read from it, or its error
  * @param isDoubtful
- *   whether the word before it is a keyword, so that the first word of the clause is a column,
- *   unless the word is a name: `LIMIT within - 5`, `JOIN deliveries limit WITHIN 5s`
+ *   whether the word before it is a keyword. The first word of the clause is then a column, unless
+ *   the keyword is used as a name: `LIMIT within - 5`, `JOIN deliveries limit WITHIN 5s`
  */
 final private[sql] class FoundClause(
     val position: Position,
@@ -59,7 +59,7 @@ private[sql] object FoundClause {
 
   private val Words = """(?i)\b(WITHIN|OVER|SYSTEM_TIME|MATCH_CONDITION)\b""".r
 
-  /** Whether a text has any of the keywords, without which it has none of our clauses. */
+  /** Whether a text contains any keyword of our clauses. Without one, it contains no clause. */
   def mayBeIn(text: String): Boolean = Words.findFirstIn(text).isDefined
 
   def in(tokens: Tokens, text: SqlText): Seq[FoundClause] = new ClauseFinder(tokens, text).all

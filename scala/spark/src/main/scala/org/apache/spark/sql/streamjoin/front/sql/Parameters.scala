@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.trees.SQLQueryContext
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Substitutes parameters (`:x`, `?`) in a text with our clauses. Spark does so in a parse of its
- * own, which does not know our clauses. So Spark gets a text of the same length that has only the
- * parameters, and its substitutions are applied to the real one.
+ * Substitutes parameters (`:x`, `?`) in a text with our clauses. Spark substitutes them in a
+ * separate parse, which does not know our clauses. So Spark gets a text of the same length that
+ * contains only the parameters, and its substitutions are applied to the real text.
  */
 private[sql] object Parameters {
 
@@ -19,7 +19,7 @@ private[sql] object Parameters {
     }
 
   private def substitute(text: String, context: ParameterContext): SqlText = {
-    // If the text cannot be parsed, the parse that follows says why.
+    // If the text cannot be parsed, the following parse reports the reason.
     val markers =
       try new ClauseParser(SqlText(text)).parameters(text)
       catch { case _: ParseException => Nil }
@@ -37,7 +37,7 @@ private[sql] object Parameters {
     }
   }
 
-  /** `SELECT` and the parameters in their positions, with commas between them. */
+  /** `SELECT` and the parameters at their positions, separated by commas. */
   private def onlyMarkers(text: String, markers: Seq[ParameterLocation]): String = {
     val length = text.codePointCount(0, text.length)
     val skeleton = new StringBuilder("SELECT".padTo(length, ' '))

@@ -7,14 +7,14 @@ import org.apache.spark.sql.catalyst.parser.PositionMapper
 import org.apache.spark.sql.catalyst.trees.{Origin, SQLQueryContext}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
-/** A text to be parsed, and the user's text before parameters were substituted. */
+/** A text to parse, and the user's text before parameters were substituted. */
 final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
   private val original = mapper.originalText
   private val characters = original.codePointCount(0, original.length)
 
   /**
    * The position of a range of tokens, in the words of Spark's errors and with their arrows. It is
-   * text, and not the error's query context: PySpark shows an error of an unknown name that has a
+   * text instead of the error's query context, because PySpark shows an unknown error with a
    * context as an internal error.
    */
   def where(first: Token, last: Token): String = {
@@ -36,7 +36,7 @@ final private[sql] class SqlText(val parsed: String, mapper: PositionMapper) {
     ).summary
   }
 
-  /** Makes Spark report positions in the text as the user wrote it. */
+  /** Makes Spark report positions in the text that the user wrote. */
   def origin(current: Origin): Origin =
     if (mapper.substitutions.isEmpty) current
     else

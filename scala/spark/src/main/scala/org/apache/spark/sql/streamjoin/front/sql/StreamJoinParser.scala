@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * Adds our clauses to Spark's parser, or to another extension's. Spark calls it for each SQL text.
- * The other parser goes first, so what it accepts keeps its meaning; ours reads only what it
- * rejects.
+ * The other parser runs first, so a text that it accepts keeps its meaning; our parser handles only
+ * texts that it rejects.
  */
 final private[streamjoin] class StreamJoinParser(protected val other: ParserInterface)
     extends ForwardingParser {
@@ -25,8 +25,8 @@ final private[streamjoin] class StreamJoinParser(protected val other: ParserInte
     orOurs(sqlText, Some(parameters))(theirs(sqlText, parameters))(_.parsePlan(_))
 
   /**
-   * The parser of another extension may not know parameters: what it inherits hands on the text
-   * without their values.
+   * The parser of another extension may not support parameters: it then forwards the text without
+   * their values.
    */
   private def theirs(sqlText: String, parameters: ParameterContext): LogicalPlan = {
     val plan = other.parsePlanWithParameters(sqlText, parameters)
@@ -76,7 +76,7 @@ final private[streamjoin] class StreamJoinParser(protected val other: ParserInte
    * @param unknown
    *   error of the other parser
    * @param withoutParameters
-   *   whether nobody gave values of parameters
+   *   whether no values of parameters were given
    */
   private def ours[T](text: SqlText, unknown: ParseException, withoutParameters: Boolean)(
       parse: (ClauseParser, String) => T
@@ -95,7 +95,7 @@ final private[streamjoin] class StreamJoinParser(protected val other: ParserInte
     }
   }
 
-  /** An outer parser has dropped the values: no parser within can know them. */
+  /** An outer parser has dropped the values, so no inner parser can know them. */
   private def lostParameter(clause: FoundClause, text: SqlText): AnalysisException =
     text.error("STREAMJOIN_CLAUSE_PARAMETER", clause.first, clause.last)
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.base.{PredicateParts, SourceNames}
 
 /**
  * The inputs of a tree of joins, in the order in which they are written. An input is the stream of
- * an arrangement's changes: by its name, or through views, common tables and subqueries that only
+ * an arrangement's changes, given by its name, or by views, common tables and subqueries that only
  * select columns and filter rows.
  *
  * @param named
@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.base.{PredicateParts, SourceNames}
  * @param values
  *   the columns of views and subqueries, as expressions over the streams
  * @param computedBelow
- *   those that are computed below an outer join, in an input that it pads with nulls
+ *   columns that are computed below an outer join, in an input that it pads with nulls
  */
 final private[streamjoin] case class ArrangedInputs(
     named: Seq[(String, StreamingRelationV2)],
@@ -40,7 +40,7 @@ final private[streamjoin] case class ArrangedInputs(
   def inStreams(expression: Expression): Expression =
     expression.transformUp { case column: Attribute => values.getOrElse(column, column) }
 
-  /** Whether it is the version or the number of copies of an input, as it is in a `*`. */
+  /** Whether it is the version or the number of copies of an input, as selected by `*`. */
   def isHidden(column: NamedExpression): Boolean = column match {
     case attribute: Attribute =>
       inStreams(attribute) match {
@@ -65,7 +65,7 @@ final private[streamjoin] case class ArrangedInputs(
     case _ => this
   }
 
-  /** A row that comes and goes must look the same both times. */
+  /** A row must look the same when it is added and when it is removed. */
   private def select(list: Seq[NamedExpression]): Option[ArrangedInputs] = {
     val aliases = list.collect { case alias: Alias => alias }
     def isPlain(alias: Alias) = alias.child.deterministic && (ofView(alias.child) match {
@@ -93,7 +93,7 @@ final private[streamjoin] case class ArrangedInputs(
   }
 
   /**
-   * A common table or a view that is read twice is two streams.
+   * A common table or a view that is read twice becomes two streams.
    *
    * @param output
    *   the columns of these inputs that the query sees
@@ -146,14 +146,14 @@ final private[streamjoin] case class ArrangedInputs(
 
 private[streamjoin] object ArrangedInputs {
 
-  /** Of a tree with at least two inputs. */
+  /** For a tree with at least two inputs. */
   def of(plan: LogicalPlan): Option[ArrangedInputs] = tree(plan).filter(_.named.size > 1)
 
-  /** Whether every leaf is an arrangement that was read by name, and nothing lies above it. */
+  /** Whether every leaf is an arrangement that was read by its name, with nothing above it. */
   def areIn(plan: LogicalPlan): Boolean = plan match {
     case Input(_) => true
     case SubqueryAlias(_, child) => areIn(child)
-    // Wraps a stream until Spark has named it.
+    // The wrapper around a stream that Spark has not named yet.
     case SourceNames.Unnamed(child) => areIn(child)
     case join: Join => join.children.forall(areIn)
     case _ => false

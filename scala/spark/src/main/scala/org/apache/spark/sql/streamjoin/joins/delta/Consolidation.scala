@@ -16,7 +16,7 @@ private[delta] object Consolidation {
    * @param paths
    *   the changes of the result, from all paths
    * @param tasks
-   *   how many tasks are enough for them, if the batch is small
+   *   how many tasks are sufficient for them, if the batch is small
    */
   def of(join: StreamDeltaJoin, paths: SparkPlan, tasks: Option[Int]): SparkPlan = {
     val count = join.select.size
@@ -57,7 +57,7 @@ private[delta] object Consolidation {
     if (bytes == column.dataType) column else Cast(column, bytes)
   }
 
-  /** A task costs some milliseconds however little it has to do, so a small batch gets few. */
+  /** Even a task with little work costs some milliseconds, so a small batch gets few tasks. */
   def inTasks(aggregate: SparkPlan, columns: Int, tasks: Int): SparkPlan = aggregate match {
     case last @ HashAggregateExec(_, _, _, _, _, _, _, _, first: HashAggregateExec) if tasks == 1 =>
       last.copy(

@@ -64,19 +64,19 @@ final private[streamjoin] case class CountMatchesExec(
  * A condition on a row and a found row, in parts; all expressions are bound.
  *
  * @param key
- *   the values by which rows are looked up
+ *   the values with which rows are looked up
  * @param own
  *   the part on the row
  * @param ofFound
- *   the part on a found row; it sees both
+ *   the part on a found row, evaluated with both rows
  * @param equal
  *   values of the row that have to equal those of `equalFound`
  * @param equalFound
- *   values of a found row, which sees both
+ *   values of a found row, evaluated with both rows
  * @param never
- *   positions among them where a null matches nothing
+ *   positions among these values at which a null matches nothing
  * @param compared
- *   what `rest` needs of a found row, which sees both
+ *   values of a found row that `rest` needs, evaluated with both rows
  * @param rest
  *   the rest, on the row and the values of `compared`
  */
@@ -146,9 +146,9 @@ private[delta] object MatchCondition {
 }
 
 /**
- * Counts the matches of one row after the other. The rows of a key are read once, and counted by
- * the values that a condition compares. So many rows of a key that has many matches cost their sum,
- * not their product, unless the condition compares them by more than equality.
+ * Counts the matches of rows, one row at a time. The rows of a key are read once and grouped by the
+ * values that the condition compares. So for a key with many rows on both sides, the cost is the
+ * sum of their numbers, not the product, unless the condition contains more than equalities.
  *
  * @param look
  *   finds the rows of the key of a row, each joined with it; their first column is the number of
@@ -226,6 +226,6 @@ private object MatchCounts {
   private type Group = JHashMap[UnsafeRow, java.lang.Long]
   private type Found = JHashMap[UnsafeRow, Group]
 
-  /** The groups that are remembered, unless one key has more. */
+  /** The maximum number of remembered groups, unless a single key has more. */
   private val MostGroups = 1 << 17
 }

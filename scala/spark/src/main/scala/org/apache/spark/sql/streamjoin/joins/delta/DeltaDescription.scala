@@ -4,12 +4,15 @@ import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.streamjoin.analysis.NormalForm
 import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
 
-/** What must not change, so that later changes of a delta join fit the rows emitted before. */
+/**
+ * The properties that must not change, so that later changes of a delta join are consistent with
+ * the rows emitted before.
+ */
 private[streamjoin] object DeltaDescription {
 
   /**
-   * Inputs are named by number, because the query may rename them. The offsets of their streams say
-   * which arrangements they are.
+   * Inputs are identified by number, because the query may rename them. The offsets of their
+   * streams identify the arrangements.
    *
    * @param join
    *   the join as written

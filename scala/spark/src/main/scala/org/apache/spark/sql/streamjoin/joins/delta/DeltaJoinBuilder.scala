@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, LongType, MapType, VariantType}
 
-/** Builds the delta join of a condition, or says why there is none. */
+/** Builds the delta join for a condition, or reports why it is impossible. */
 private[streamjoin] object DeltaJoinBuilder {
 
   /**
@@ -99,7 +99,7 @@ private[streamjoin] object DeltaJoinBuilder {
     case _ => false
   }
 
-  /** The result has its own number of copies, and no version: it cannot use those of an input. */
+  /** The result has its own number of copies and no version: it cannot use those of an input. */
   private def checkHidden(inputs: Seq[DeltaInput], expressions: Seq[Expression]): Unit = {
     val hidden = AttributeSet(inputs.flatMap(input => Seq(input.version, input.diff)))
     expressions.find(_.references.exists(hidden.contains)).foreach { expression =>

@@ -115,7 +115,7 @@ object DeltaJoins {
     )
   }
 
-  /** A star stands for the columns of the rows, not for the version and the copies after them. */
+  /** A star selects the columns of the rows, not the version and the number of copies. */
   private def withoutHidden(
       list: Seq[NamedExpression],
       relation: StreamingRelationV2

@@ -14,7 +14,7 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
  * @param index
  *   number of the index in that input
  * @param key
- *   by column of the index: the value to look up, from the rows so far
+ *   by column of the index: the value to look up, computed from the rows joined so far
  * @param nullSafe
  *   by column of the index: whether null matches null
  * @param conditions
@@ -29,7 +29,7 @@ final private[streamjoin] case class LookUp(
 )
 
 /**
- * The look-ups that the changes of one input go through.
+ * The sequence of look-ups for the changes of one input.
  *
  * @param conditions
  *   conditions on the input's own rows
@@ -37,9 +37,10 @@ final private[streamjoin] case class LookUp(
 final private[streamjoin] case class DeltaPath(input: Int, conditions: Seq[Expression], lookUps: Seq[LookUp])
 
 /**
- * Chooses the order in which the changes of an input look up the others. Of the inputs that an
- * index reaches from the columns known so far, the next is one whose primary key is known, because
- * it adds at most one row; then the one with the longest key; then the first as written.
+ * Chooses the order in which the changes of an input look up the others. Among the inputs whose
+ * index can be used with the columns known so far, it prefers one whose primary key is known,
+ * because it adds at most one row; then the one with the longest key; then the first one in the
+ * query.
  */
 private[streamjoin] object DeltaPath {
 

@@ -39,14 +39,14 @@ import org.apache.spark.sql.types.LongType
  * One input in a batch.
  *
  * @param stream
- *   the stream that reports on it in the query progress
+ *   the stream that reports the input's metrics in the query progress
  */
 final private case class InputBatch(stream: Option[SparkDataStream], start: Snapshot, end: Snapshot) {
   def hasChanges: Boolean = start != end && !end.isEmpty
   def versions: Seq[Long] = Seq(start, end).filterNot(_.isEmpty).map(_.version)
   def newest: Option[VersionId] = end.versionId.orElse(start.versionId)
 
-  /** Spans few versions, so that counting its changed rows is cheap. */
+  /** The batch spans few versions, so that counting the changed rows is cheap. */
   def isShort: Boolean =
     start == end || !start.isEmpty && start.slices.isEmpty && end.version - start.version <= 20
 }
@@ -61,7 +61,7 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
     val paths = DeltaPath.all(join)
     val unmatched = join.outer.toSeq.sorted.flatMap(input => unmatchedRows(paths(input), paths(1 - input)))
     val plan = paths.filter(isNeeded).map(planned) ++ unmatched match {
-      // No exchange and no task.
+      // This needs no exchange and no task.
       case Seq() => LocalTableScanExec(join.output, Nil, None)
       case Seq(one) => Consolidation.of(join, one, tasks)
       case several => Consolidation.of(join, UnionExec(several), tasks)
@@ -83,11 +83,14 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
     }
   }
 
-  /** Whether the input has changed, and none that it looks up is empty. */
+  /** Whether the input has changed, and no input that it looks up is empty. */
   private def isNeeded(path: DeltaPath): Boolean =
     batches(path.input).hasChanges && path.lookUps.forall(lookUp => !seen(path.input, lookUp.input).isEmpty)
 
-  /** The snapshot of another input that the changes of an input see, by the law of the core. */
+  /**
+   * The snapshot of another input that the changes of an input see, according to the law of the
+   * core.
+   */
   private def seen(by: Int, other: Int): Snapshot =
     if (other < by) batches(other).end else batches(other).start
 
@@ -96,7 +99,7 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
     val from = inputs(path.input)
     val keys = path.lookUps.map(lookUp => KeyColumns.of(lookUp.key))
 
-    // Only what later steps need, because it may be shuffled.
+    // Only the columns that later steps need, because the rows may be shuffled.
     def handedOn(step: Int, columns: Seq[Attribute], copies: Expression): Seq[NamedExpression] =
       if (step == path.lookUps.size) result(join.select ++ join.time :+ copies)
       else {
@@ -203,12 +206,12 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
     (ofLeft ++ ofRight).toSeq
   }
 
-  /** By input, the tasks that look it up. */
+  /** The tasks that look up each input. */
   private lazy val tasksOf: IndexedSeq[Option[IndexTasks]] = inputs.toIndexedSeq.map { input =>
     tasks.map(IndexLocality.tasks(session.sparkContext, input.arrangement.meta.partitions, _))
   }
 
-  /** How many tasks are enough for a small batch. */
+  /** How many tasks are sufficient for a small batch. */
   private lazy val tasks: Option[Int] =
     Option
       .when(running.isDefined && batches.forall(_.isShort)) {
@@ -233,7 +236,8 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
   private def batchOf(i: Int): InputBatch =
     (streamIn(join.children(i)), running) match {
       case (Some((stream, start, end)), _) => InputBatch(Some(stream), start, end)
-      // Without new data Spark drops the relation from the plan; the query's offsets still tell.
+      // Without new data, Spark drops the relation from the plan, but the query's offsets still
+      // contain the version.
       case (None, Some(batch)) =>
         val seen = batch.context.endOffsets.collectFirst {
           case (stream: ArrangementStream, offset) if stream.source.contains(inputs(i).source) =>
@@ -256,6 +260,8 @@ final private[streamjoin] class DeltaPlanner(join: StreamDeltaJoin, session: Spa
 
 private[delta] object DeltaPlanner {
 
-  /** About as many changes as a task processes in the time that it takes to start. */
+  /**
+   * Approximately the number of changes that a task processes in the time that it takes to start.
+   */
   private val RowsOfTask = 20000L
 }

@@ -6,12 +6,12 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 
 /**
- * Finds SQL queries around a delta join that leave out the number of copies, `_diff`, and have not
- * used it: their rows do not say any more whether they come or go.
+ * Finds SQL queries around a delta join that drop the number of copies, `_diff`, without using it:
+ * their rows no longer show whether they are added or removed.
  */
 private[streamjoin] object DroppedCopies {
 
-  /** The lowest part of the query that does so. */
+  /** The lowest such part of the query. */
   def in(query: LogicalPlan): Option[LogicalPlan] = {
     val search = new DroppedCopies
     search.unused(query): Unit
@@ -29,7 +29,7 @@ final private class DroppedCopies {
 
   private var found = Option.empty[LogicalPlan]
 
-  /** By common table, the number of copies that each of its columns is. */
+  /** By common table: which of its columns are a number of copies. */
   private val tables = mutable.Map.empty[Long, Seq[Option[ExprId]]]
 
   private def unused(plan: LogicalPlan): Copies = plan match {
@@ -59,7 +59,7 @@ final private class DroppedCopies {
   private def at(output: Seq[Attribute], places: Seq[Option[ExprId]]): Copies =
     output.zip(places).collect { case (column, Some(copies)) => column.exprId -> copies }.toMap
 
-  /** The column that is handed on as it is; views cast each to its own type. */
+  /** The column that is passed on unchanged; views cast each column to its own type. */
   private def copiesOf(column: Expression): Option[ExprId] = column match {
     case attribute: Attribute => Some(attribute.exprId)
     case Alias(child, _) => copiesOf(child)
@@ -67,7 +67,7 @@ final private class DroppedCopies {
     case _ => None
   }
 
-  /** What is unused above a part of the query that uses some and passes on others. */
+  /** The unused columns above a part of the query that uses some columns and passes on others. */
   private def left(plan: LogicalPlan, below: Copies, using: Seq[Expression], passed: Copies): Copies = {
     val used = AttributeSet(using).flatMap(column => below.get(column.exprId)).toSet
     val lost = below.values.toSet -- used -- passed.values

@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.ArrangedRows
  * @param name
  *   name of the input in the query
  * @param source
- *   tells its stream apart from others of the same arrangement
+ *   distinguishes its stream from others of the same arrangement
  */
 final private[streamjoin] case class DeltaInput(
     name: String,
@@ -28,7 +28,7 @@ final private[streamjoin] case class DeltaInput(
   def time: Option[Attribute] =
     arrangement.meta.time.map(name => rows(arrangement.meta.schema.fieldIndex(name)))
 
-  /** The input as look-ups see it: a row that is found has no version. */
+  /** The input as seen by look-ups: a found row has no version. */
   def arranged: ArrangedRows = ArrangedRows(name, arrangement, rows, diff)
 }
 
@@ -42,12 +42,12 @@ final private[streamjoin] case class DeltaInput(
  *   changes of c -> look up a after  -> look up b after  -+
  * }}}
  *
- * The law ([[streamjoin.core.DeltaJoin]]): each pair of rows counts exactly once. Inputs are in the
- * order in which the query names them. A change joins the inputs before its own as they are after
- * the batch, and the inputs after its own as they were before the batch. So if both rows of a pair
- * change in one batch, the change of the later input sees the other change, and the change of the
- * earlier input does not. If both saw the state after the batch, the pair would count twice; if
- * both saw the state before, never.
+ * The law ([[streamjoin.core.DeltaJoin]]): each pair of rows counts exactly once. Inputs are
+ * ordered as the query names them. A change is joined with the state after the batch of the inputs
+ * that precede its own, and with the state before the batch of the inputs that follow. So if both
+ * rows of a pair change in one batch, the change of the later input sees the other change, and the
+ * change of the earlier input does not. If both saw the state after the batch, the pair would count
+ * twice; if both saw the state before, never.
  *
  * @param outer
  *   in an outer join of two inputs, the preserved ones

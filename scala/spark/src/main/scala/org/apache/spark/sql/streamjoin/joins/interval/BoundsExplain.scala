@@ -6,7 +6,7 @@ import org.apache.spark.sql.streamjoin.time.DurationText
 
 import streamjoin.core.Side
 
-/** The time bounds of a join, as users read them. */
+/** The time bounds of a join, in a form for users. */
 final private[streamjoin] class BoundsExplain(
     join: IntervalJoinSpec,
     times: Seq[Attribute],
@@ -70,14 +70,14 @@ final private[streamjoin] class BoundsExplain(
 
 private object BoundsExplain {
 
-  /** `out >= in - postpone`, written the way users write it. */
+  /** `out >= in - postpone`, as a user would write it. */
   private def inequality(in: String, out: String, postpone: Long): String =
     if (postpone == 0) s"$in <= $out"
     else s"$in <= $out ${if (postpone > 0) "+" else "-"} ${DurationText.of(math.abs(postpone))}"
 }
 
 /**
- * A time bound, as users read it.
+ * A time bound, in a form for users.
  *
  * @param side
  *   side whose rows it keeps

@@ -38,11 +38,11 @@ private[streamjoin] object BoundsOfQuery {
   }
 }
 
-/** Stands for `sj_bounds(TABLE(query))` until the query is analyzed. */
+/** The placeholder for `sj_bounds(TABLE(query))` until the query is analyzed. */
 final private[streamjoin] case class UnresolvedBounds(output: Seq[Attribute], child: LogicalPlan)
     extends UnaryNode {
 
-  /** The answer is a table, whatever the query is. */
+  /** The result is a batch table even if the query is a stream. */
   override def isStreaming: Boolean = false
 
   override def producedAttributes: AttributeSet = AttributeSet(output)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm}
 import org.apache.spark.sql.streamjoin.plans.OperatorDescription
 
-/** What must not change while the state of an interval join is in use. */
+/** The properties that must not change while the state of an interval join is in use. */
 private[streamjoin] object IntervalJoinDescription {
   val JoinType = "join_type"
   val Equality = "equality"

@@ -29,11 +29,11 @@ import streamjoin.core.{JoinType, Side, TimeBound}
  * }}}
  *
  * The time bounds in the condition bound the state. With `d.time BETWEEN o.time AND o.time + 1
- * hour`, a delivery at 12:00 can only belong to an order at 11:00 or later. Once the watermark of
+ * hour`, a delivery at 12:00 can only match an order at 11:00 or later. Once the watermark of
  * `d.time` has reached 12:00, no delivery before 12:00 can still arrive, so orders before 11:00 can
- * be evicted. Likewise, once that of `o.time` has reached 12:00, deliveries before 12:00 can be
- * evicted. Each column has its own watermark: a stalled stream holds back the state of its partner
- * and nothing else in the query.
+ * be evicted. Likewise, once the watermark of `o.time` has reached 12:00, deliveries before 12:00
+ * can be evicted. Each column has its own watermark: a stalled stream delays eviction on the other
+ * side of its join and nothing else in the query.
  *
  * @param join
  *   plan of the join, as data
@@ -65,7 +65,7 @@ final private[streamjoin] case class IntervalJoinExec(
     case Routing.OneTask => Seq(AllTuples, AllTuples)
     case Routing.Spread(broadcast) =>
       Side.both.map { side =>
-        // The strategy has already sent it to all tasks.
+        // The strategy has already broadcast it to all tasks.
         if (side == broadcast) UnspecifiedDistribution
         else StatefulOpClusteredDistribution(WholeRow.hashed(input(side).output), numPartitions)
       }
@@ -165,8 +165,9 @@ final private[streamjoin] case class IntervalJoinExec(
   }
 
   /**
-   * A fraction of the time span in state: the span that a row can match or, if that is longer, the
-   * retention of a row, plus the delay of the watermark. Rows leave memory one bucket at a time.
+   * A fraction of the time span in state. That is the span that a row can match or the retention of
+   * a row, whichever is longer, plus the delay of the watermark. Rows leave memory one bucket at a
+   * time.
    */
   private def bucketWidth(side: Side, delay: BigInt): Long = {
     val key = join.bucketed(side)

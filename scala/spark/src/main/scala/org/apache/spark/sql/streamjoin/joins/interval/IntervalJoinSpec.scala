@@ -23,14 +23,14 @@ private[streamjoin] object Routing {
   case object ByKey extends Routing
 
   /**
-   * Without an equality: one side is broadcast to all tasks, each row of the other goes to one
-   * task.
+   * Without an equality: one side is broadcast to all tasks, and each row of the other side goes to
+   * one task.
    */
   final case class Spread(broadcast: Side) extends Routing
 
   /**
-   * Without an equality, both sides preserved: with several tasks, none could tell whether a
-   * broadcast row has matched.
+   * Without an equality and with both sides preserved: with several tasks, none would know whether
+   * a broadcast row has matched.
    */
   case object OneTask extends Routing
 
@@ -45,12 +45,12 @@ sealed private[streamjoin] trait ConjunctUse
 
 private[streamjoin] object ConjunctUse {
 
-  /** A row of this side that does not satisfy it has no match. */
+  /** A row of this side that fails it has no match. */
   final case class OfSide(side: Side) extends ConjunctUse
 
   /**
-   * It only compares, exactly, the two times that a probe compares: every pair that a probe finds
-   * satisfies it.
+   * It compares only the two times that a probe compares, and exactly so: every pair that a probe
+   * finds satisfies it.
    */
   case object OfProbe extends ConjunctUse
 

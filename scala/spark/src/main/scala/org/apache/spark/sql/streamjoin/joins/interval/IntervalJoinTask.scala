@@ -12,21 +12,23 @@ import streamjoin.core.Side
 
 /**
  * The work of one task in one batch, in phases: (1) store the left rows and join them with the
- * right rows in state; (2) the same for the right rows; (3) evict.
+ * right rows in state; (2) store the right rows and join them with the left rows; (3) evict.
  *
- * The law: each pair that satisfies the condition is emitted exactly once, by its later row.
- *   - A pair within a batch: left rows count as earlier, whatever their times, so ties need no
- *     rule. A left row probes before any right row of the batch is stored; the right row then finds
- *     it in state.
+ * The law: each pair that satisfies the condition is emitted exactly once, when its later row
+ * arrives.
+ *   - A pair within a batch: left rows count as earlier arrivals, whatever their times, so ties
+ *     need no rule. A left row probes before any right row of the batch is stored; the right row
+ *     then finds it in state.
  *   - A pair across batches: the earlier row is still in state, because eviction follows the
  *     watermark that the later row, not being late, has reached ([[streamjoin.core.TimeBound]]).
- *   - A row that expires in its own batch is evicted only after all rows of the batch are joined.
+ *   - A row that expires in its own batch is evicted only after all rows of the batch have been
+ *     joined.
  *
  * An unmatched row of a preserved side is padded once: when it is evicted, because from then on any
- * match would be late. A row that can never match is padded at once and not stored.
+ * match would be late. A row that can never match is padded immediately and not stored.
  *
- * Idle inputs are the exception: others carry the watermark for eviction past the idle input's own,
- * so a row of it that is not late may find its match evicted.
+ * Idle inputs are the exception: others advance the eviction watermark beyond the idle input's own,
+ * so an on-time row of the idle input may find its match evicted.
  */
 final private[streamjoin] class IntervalJoinTask(
     spec: IntervalTaskSpec,
@@ -59,7 +61,7 @@ final private[streamjoin] class IntervalJoinTask(
     kept += keptHere - leftAtOnce
   }
 
-  /** A broadcast row is counted by the task that keeps it. */
+  /** Only the task that stores a broadcast row counts it. */
   private def counts(side: Side): Boolean = !state.isReplicated(side)
 
   /** Stores rows that may have a match. Emits the others, if their side is preserved. */
@@ -113,7 +115,7 @@ final private[streamjoin] class IntervalJoinTask(
     }
   }
 
-  /** Where a row has the time by which it expires; none if it has none. */
+  /** The position of the time by which a row expires; none if it has no such time. */
   private val expiryField: Map[Side, Option[Int]] = spec.sides.transform { (_, side) =>
     Option.when(side.observedTime >= 0)(side.layout.times(0))
   }
@@ -139,7 +141,7 @@ final private[streamjoin] class IntervalJoinTask(
     } else null
   }
 
-  // Counted locally and added up at the end, because a metric is an accumulator.
+  // Counted locally and added to the metric at the end, because a metric is an accumulator.
   private var joinedRows = 0L
   private var leftAtOnce = 0L
   private var keptHere = 0L
@@ -181,7 +183,7 @@ final private[streamjoin] class IntervalJoinTask(
     }
 }
 
-/** Builds output rows from stored ones; each overwrites the one before. */
+/** Builds output rows from stored ones; each row overwrites the previous one. */
 sealed abstract private class Emit {
   def joined(left: UnsafeRow, right: UnsafeRow): InternalRow
 

@@ -8,20 +8,20 @@ import org.apache.spark.sql.streamjoin.time.TimeDistance
 
 import streamjoin.core.Side
 
-/** Joins of two streams with a bound on the distance of their event times. */
+/** Joins of two streams with a bound on the distance between their event times. */
 private[streamjoin] object IntervalJoins {
   private val Call = "within"
 
   private val Words = EventTimeOfInput.Words(Call, "STREAMJOIN_NOT_A_STREAM.BOUND")
 
   /**
-   * Adds `lower <= right.time - left.time <= upper` to a join. Days are those of the session's time
-   * zone.
+   * Adds `lower <= right.time - left.time <= upper` to a join. Days are calendar days of the
+   * session's time zone.
    *
    * @param joined
    *   the resolved `left.join(right, ...)`
    * @param lower
-   *   duration as text; without it, as far in the other direction as `upper`
+   *   duration as text; by default, `upper` negated
    */
   def within(joined: LogicalPlan, lower: Option[String], upper: String): LogicalPlan = {
     val input = new StreamInput(Call)
@@ -31,7 +31,7 @@ private[streamjoin] object IntervalJoins {
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_WITHIN",
         "within" -> lower.fold(s"\"$upper\"")(from => s"(\"$from\", \"$upper\")"),
-        "reason" -> "its lower limit is above its upper one, so no two times would match"
+        "reason" -> "its lower limit is above its upper limit, so no two times would match"
       )
     PlainJoin.rewrite(Call, joined) { (join, names) =>
       val bounded = join.copy(condition = Some(condition(join, least, greatest)))

@@ -15,10 +15,10 @@ import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 import streamjoin.core.{JoinType, Side}
 
 /**
- * What each task of a batch needs, as data.
+ * The data that each task of a batch needs.
  *
  * @param pair
- *   condition that a pair found by a probe still has to satisfy
+ *   condition that a pair found by a probe must still satisfy
  * @param broadcastMemory
  *   memory limit of the broadcast side, in bytes
  * @param broadcast
@@ -65,6 +65,6 @@ final private[streamjoin] case class IntervalTaskSpec(
 
 private object IntervalTaskSpec {
 
-  /** The task that keeps the broadcast side. */
+  /** The task that stores the broadcast side. */
   val BroadcastKeeper = 0
 }

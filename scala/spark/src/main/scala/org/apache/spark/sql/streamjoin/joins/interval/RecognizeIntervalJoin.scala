@@ -11,7 +11,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
 
-/** Turns a join of two streams into an [[StreamIntervalJoin]], or rejects it and says why. */
+/** Converts a join of two streams to a [[StreamIntervalJoin]], or rejects it with an error. */
 private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
@@ -65,7 +65,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         .filter(constraint => Seq(constraint.out, constraint.in).forall(keyOf.contains))
     }
 
-    /** The keys of each side, which are compared as bytes, and the rest of the condition. */
+    /** The keys of each side, which are compared as bytes, and the remaining condition. */
     private val (leftKeys, rightKeys, rest) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
         val (byBytes, byValue) = leftKeys

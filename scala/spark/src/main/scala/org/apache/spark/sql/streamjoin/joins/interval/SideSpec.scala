@@ -35,7 +35,7 @@ final private[streamjoin] case class BoundTime(column: Attribute, key: Int, evic
  *                 left              right
  *   times         a     b     c     x        a row is late by any of them
  *   bounds        c     a           x        time fields of a stored row, in this order
- *   of these      c                 x        have an eviction limit: expiry times
+ *   of these      c                 x        have an eviction limit: expiring times
  * }}}
  * Rows are bucketed by the first of `bounds`.
  *
@@ -47,7 +47,7 @@ final private[streamjoin] case class BoundTime(column: Attribute, key: Int, evic
  * @param observedTime
  *   the place in `times` of the first of `bounds`, if it has an eviction limit, or -1
  * @param only
- *   condition on this side alone that a row needs to satisfy to have a match
+ *   condition on this side alone that a row must satisfy to have a match
  * @param reach
  *   times of the other side that a row can match, by the places in `bounds`
  * @param bucketWidth
@@ -72,7 +72,7 @@ final private[streamjoin] case class SideSpec(
   val expiryKeys: Seq[Int] = bounds.filter(_.evictionLimit.isDefined).map(_.key)
 
   /**
-   * Keys and times are fields of a stored row. Columns are stored as they are. Computed values are
+   * Keys and times are fields of a stored row. Columns are stored unchanged. Computed values are
    * appended: a key that is an expression, and the last instant of a window, which is the window's
    * time.
    */
@@ -88,7 +88,7 @@ final private[streamjoin] case class SideSpec(
   /** The columns of a stored row: those of the input, then the computed ones. */
   val stored: Seq[Attribute] = output ++ computed.map(_.toAttribute)
 
-  /** Nothing but the fields of the input is stored. */
+  /** Whether only the fields of the input are stored. */
   def isPlain: Boolean = computed.isEmpty
 
   def projection: Option[UnsafeProjection] =
@@ -109,7 +109,7 @@ final private[streamjoin] case class SideSpec(
 
   private def field(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
 
-  /** A row with a null in one of these fields has no match. */
+  /** The fields in which a null means that the row has no match. */
   def neverNull: Array[Int] = keyFields ++ timeFields
 
   def layout: RowLayout =
@@ -147,7 +147,7 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   /** Whether a row has a null in its key. */
   def hasNullKey(row: InternalRow): Boolean = keys.exists(_.eval(row) == null)
 
-  /** The row as it is stored, overwritten by the next call; null if it cannot have a match. */
+  /** The stored form of the row, overwritten by the next call; null if it cannot have a match. */
   def toStoredRow(row: InternalRow): UnsafeRow =
     if (only.isDefined && !only.get.eval(row)) null
     else {

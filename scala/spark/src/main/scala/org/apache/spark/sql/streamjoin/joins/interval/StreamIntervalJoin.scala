@@ -11,8 +11,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.{JoinType, Side}
 
 /**
- * The interval join, recognised and bounded. [[IntervalJoinTask]] says why each pair comes exactly
- * once.
+ * The interval join, recognized and bounded. [[IntervalJoinTask]] explains why each pair is emitted
+ * exactly once.
  *
  * @param conjuncts
  *   the join condition without the equalities; the plan says how each is used
@@ -49,7 +49,7 @@ final private[streamjoin] case class StreamIntervalJoin(
 
   override def emitsOnEviction: Boolean = Side.both.exists(plan.joinType.pads)
 
-  /** As with Spark's own joins: a joined row is final, a padded one need not be. */
+  /** As with Spark's own joins: a joined row is final, a padded one may not be. */
   override def runsInUpdateMode: Boolean =
     plan.joinType == JoinType.Inner || plan.joinType == JoinType.LeftSemi
 
@@ -60,7 +60,7 @@ final private[streamjoin] case class StreamIntervalJoin(
 
   /**
    * Pairs satisfy the bounds of the join. A padded row satisfies the constraints of its own side;
-   * all times of the other side are null, and a constraint says nothing about nulls.
+   * all times of the other side are null, and a constraint does not apply to nulls.
    */
   override lazy val rowConstraints: RowConstraints = {
     val joinType = plan.joinType

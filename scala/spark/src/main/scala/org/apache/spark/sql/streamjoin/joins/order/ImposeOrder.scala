@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.time.IntervalLength
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * `IMPOSE_ORDER(TABLE(t), DESCRIPTOR(ts), INTERVAL 10 SECONDS)`: a watermark on the column, like
- * that of `withWatermark`.
+ * `IMPOSE_ORDER(TABLE(t), DESCRIPTOR(ts), INTERVAL 10 SECONDS)`: sets a watermark on the column, as
+ * `withWatermark` does.
  */
 private[streamjoin] object ImposeOrder {
 

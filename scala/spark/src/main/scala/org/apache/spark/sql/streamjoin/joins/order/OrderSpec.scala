@@ -11,19 +11,19 @@ import streamjoin.core.Watermark
  *
  * The law of a window join: a row that has not been emitted yet has a rowtime of at least the
  * smallest of
- *   - the watermarks of both inputs, for a row that is still to arrive or that leaves without a
+ *   - the watermarks of both inputs, for a row that has not arrived yet or that expires without a
  *     match;
  *   - if the rowtime is that of the earlier row of a pair, the times of the rows that the join
  *     keeps ([[Center]]).
  *
- * The join's output watermark alone is lower: it assumes that the join keeps a row that is about to
- * expire, even if its state is empty.
+ * The join's output watermark alone is a weaker bound: it assumes that the join keeps a row that is
+ * about to expire, even if its state is empty.
  *
  * @param time
  *   watermark of the rowtime in the input
  * @param maxLagMicros
- *   by watermark key, how far at most a row's time is behind its rowtime, in microseconds; none if
- *   unknown
+ *   by watermark key, the largest distance of a row's time behind its rowtime, in microseconds;
+ *   none if unknown
  * @param span
  *   how long rows wait, in addition to the delays of the watermarks, in microseconds
  * @param below

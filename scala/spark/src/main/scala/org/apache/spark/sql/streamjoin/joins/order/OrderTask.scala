@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 import streamjoin.core.Side
 
 /**
- * Where the tasks find the time in a row.
+ * The position of the time in a row.
  *
  * @param bucketWidth
  *   time span of a state bucket, in microseconds
@@ -33,7 +33,7 @@ final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, 
 }
 
 /**
- * What each task of a batch needs.
+ * The data that each task of a batch needs.
  *
  * @param late
  *   time below which a row is late, in microseconds
@@ -61,7 +61,7 @@ final private[order] case class OrderTaskSpec(
   }
 }
 
-/** The work of one task in one batch: rows that are due pass through, the rest waits in state. */
+/** The work of one task in one batch: due rows pass through, and the other rows wait in state. */
 final private[order] class OrderTask(
     spec: OrderTaskSpec,
     inputs: TaskInputs
@@ -72,7 +72,7 @@ final private[order] class OrderTask(
 
   override def finish(): Unit = metrics("numRemovedStateRows") += expired.evicted
 
-  /** A row without a time has no place in the order and is emitted at once. */
+  /** A row without a time has no place in the order and is emitted immediately. */
   private def passes(row: InternalRow): Boolean =
     row.isNullAt(field) || {
       val time = row.getLong(field)

@@ -14,9 +14,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-/**
- * Turns a [[RowtimeOrder]] into a [[StreamOrder]], or into the error that says why it is not one.
- */
+/** Converts a [[RowtimeOrder]] to a [[StreamOrder]], or rejects it with an error. */
 private[streamjoin] object RecognizeOrder extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
@@ -32,8 +30,8 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
     }
 
   /**
-   * The window join below, with only projections and filters in between. None if it can match
-   * nothing, or has been left to Spark.
+   * The window join below, with only projections and filters in between. None if it cannot match
+   * anything, or if Spark runs it.
    */
   private def joinBelow(order: RowtimeOrder): Option[StatefulNode] = {
     def find(plan: LogicalPlan): Option[StatefulNode] = plan match {

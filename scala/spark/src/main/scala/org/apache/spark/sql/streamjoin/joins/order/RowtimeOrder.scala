@@ -10,19 +10,19 @@ import org.apache.spark.sql.streamjoin.plans.PendingOperator
 import streamjoin.core.JoinWindows
 
 /**
- * Emits the rows of a stream in ascending order of a time, as a query is written. The operator that
- * replaces it buffers each row until no earlier one can come.
+ * The logical node, as written in a query, that emits the rows of a stream in ascending order of a
+ * time. The operator that replaces it buffers each row until no earlier one can arrive.
  *
  * @param time
  *   rowtime column of the child
  * @param windows
- *   those of the window join that the child is, if it is one; a row then waits until the watermarks
- *   of both inputs of the join have reached its rowtime
+ *   the windows of the child, if it is a window join; a row then waits until the watermarks of both
+ *   inputs of the join have reached its rowtime
  * @param center
  *   for a window join whose other input has a following window: the event-time column that is the
  *   rowtime. While the join buffers a row, it may still emit a match with that row's time.
  * @param times
- *   event-time columns of a window join's inputs, as far as they are in its output
+ *   event-time columns of a window join's inputs that are in its output
  * @param maxLagMicros
  *   largest distance of each of `times` behind the rowtime of its row, in microseconds
  * @param span

@@ -9,24 +9,23 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import streamjoin.core.JoinWindows
 
 /**
- * The rows of a stream in the order of a time, recognised and bounded.
+ * The rows of a stream in the order of a time, recognized and bounded.
  *
  * The law: no row is emitted after one with a later time. Let W(N) be the watermark of the order in
- * batch N; it never goes back.
- *   - Batch N emits all rows with a time up to W(N), sorted, and keeps the others.
+ * batch N; it never decreases.
+ *   - Batch N emits all rows with a time up to W(N) in order, and keeps the others.
  *   - A row that arrives afterwards with a time below W(N) is late, even if its input was idle, and
- *     is dropped. One at W(N) is a tie.
- *   - So what later batches emit is never before W(N), and what batch N has emitted is never after
- *     it.
+ *     is dropped. A row at W(N) is a tie.
+ *   - So later batches emit no row before W(N), and batch N has emitted no row after it.
  *
  * State is bounded by how far the newest row is ahead of W: the delay of the watermark, the lag of
  * the slowest input and, above a window join, its span ([[OrderSpec]] says what holds W back
  * there).
  *
  * @param times
- *   event-time columns by watermark key; the order goes by the first
+ *   event-time columns by watermark key; the first one defines the order
  * @param windows
- *   those of the window join below, if there is one
+ *   the windows of the window join below, if there is one
  */
 final private[streamjoin] case class StreamOrder(
     child: LogicalPlan,

@@ -90,8 +90,8 @@ final private[streamjoin] case class StreamOrderExec(
   }
 
   /**
-   * Runs one also if a batch without rows would show that no earlier row can arrive: rows of the
-   * batch after it are judged by newer watermarks.
+   * Also runs another batch if a batch without rows would show that no earlier row can arrive: rows
+   * of the batch after it are judged by newer watermarks.
    */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
@@ -104,8 +104,8 @@ final private[streamjoin] case class StreamOrderExec(
     } yield lowest <= earliest).getOrElse(false)
 
   /**
-   * The batches before have emitted rows up to this time. A row with an earlier time is late, even
-   * if its input was idle and is judged by an older watermark of its own.
+   * Previous batches have emitted rows up to this time. A row with an earlier time is late, even if
+   * its input was idle and has an older watermark of its own.
    */
   private def emitted: Long = binding.fold(Watermark.Undefined)(batch => reached(batch.emittedValues))
 

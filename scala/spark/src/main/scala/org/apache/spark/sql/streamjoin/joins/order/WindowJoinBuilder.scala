@@ -20,13 +20,14 @@ private[streamjoin] object WindowJoinBuilder {
   val Rowtime = "rowtime"
 
   /**
-   * If an input is a window join itself, its rowtime is hidden, as Spark hides columns of `USING`:
-   * `rowtime` is the new one, and `a.rowtime` still that of the input.
+   * If an input is itself a window join, its rowtime is hidden, as Spark hides columns of `USING`:
+   * `rowtime` is the new one, and `a.rowtime` remains that of the input.
    *
    * @param join
    *   the resolved join, to whose condition the windows are added
    * @param names
-   *   for a join on names: projection that Spark puts above it, so that each name is output once
+   *   for a join on names: the projection that Spark puts above it, so that each name is output
+   *   once
    * @param windows
    *   one window or two
    * @param times
@@ -82,7 +83,7 @@ final private class WindowJoinBuilder(join: Join, windows: JoinWindows, times: M
   }
 
   private def rowtimeOf(join: Join): Expression = {
-    // As in the output, where an outer join makes them nullable.
+    // As in the output, in which an outer join makes them nullable.
     def out(side: Side): Attribute =
       join.output.find(_.exprId == times(side).exprId).getOrElse(times(side))
     val (left, right) = (out(Side.Left), out(Side.Right))

@@ -26,7 +26,7 @@ private[streamjoin] object WindowJoins {
       case Seq((side, length)) =>
         val micros =
           new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
-        if (micros <= 0) throw rejected(s"a window of no length, '$length'")
+        if (micros <= 0) throw rejected(s"a window without length, '$length'")
         of(joined, JoinWindows(Map(side -> JoinWindow(micros, isFollowing = side == Side.Right))))
       case given => throw rejected(if (given.isEmpty) "neither of the two" else "both")
     }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, Description}
 
-/** Describes which rows of a table the rows of a stream join. */
+/** Describes which rows of a table are joined to the rows of a stream. */
 private[streamjoin] object LookUpDescription {
 
   /**

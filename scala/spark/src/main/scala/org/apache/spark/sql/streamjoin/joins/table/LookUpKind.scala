@@ -40,7 +40,7 @@ private[streamjoin] object LookUpKind extends ArrangedJoinKind {
         RejectedOperatorExec("TableJoin", join.output, join.children.map(planLater), rejection)
     }
 
-  /** Name in the progress: the arrangement, and a number from its second look-up on. */
+  /** Name in the progress: the arrangement, followed by a number from its second look-up on. */
   private def nameOf(lookUp: TableJoin, session: SparkSession): String = {
     val joins = PlannedBatch
       .current(session)

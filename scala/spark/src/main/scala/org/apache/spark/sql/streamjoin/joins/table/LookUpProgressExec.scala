@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.base.OwnExec
 
 /**
  * Reports the metrics of a look-up in the query progress, as observed metrics: Spark asks only
- * sources and stateful operators for metrics of their own, and a look-up is neither. The rows pass
+ * sources and stateful operators for their own metrics, and a look-up is neither. The rows pass
  * through unchanged.
  */
 final private[streamjoin] class LookUpProgressExec(

@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
 }
 import org.apache.spark.sql.streamjoin.base.Wording
 
-/** Turns a [[TableRematch]] into a [[RematchJoin]], or rejects it with an error that says why. */
+/** Converts a [[TableRematch]] to a [[RematchJoin]], or rejects it with an error. */
 private[streamjoin] object RecognizeRematch extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator.isInstanceOf[TableRematch]

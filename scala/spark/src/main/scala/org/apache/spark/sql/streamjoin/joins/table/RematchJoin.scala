@@ -15,14 +15,14 @@ import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
 /**
- * What an outer join with a table that buffers unmatched rows does, as data; derived once, during
- * analysis.
+ * The definition of an outer join with a table that buffers unmatched rows, as data; derived once,
+ * during analysis.
  *
  * @param watermarks
  *   input watermarks of the stream's event times; rows expire by the first
  * @param maxLagMicros
- *   by watermark key: how far a row's time is behind the first one at most, in microseconds; none
- *   if unknown
+ *   by watermark key: the largest distance of a row's time behind the first one, in microseconds;
+ *   none if unknown
  * @param rematch
  *   how long an unmatched row is buffered, in microseconds of event time
  * @param table
@@ -62,7 +62,7 @@ final private[streamjoin] case class RematchJoinSpec(
 }
 
 /**
- * A [[TableRematch]], recognised and bounded.
+ * A [[TableRematch]], recognized and bounded.
  *
  * @param times
  *   event-time columns of the stream, by watermark key

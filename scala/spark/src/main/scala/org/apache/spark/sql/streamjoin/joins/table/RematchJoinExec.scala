@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.Watermark
 
 /**
- * Outer join of a stream with a table, in which an unmatched row may still find a match later.
+ * Outer join of a stream with a table in which an unmatched row may still match later.
  *
  * {{{
  *   stream ------------ hash(key) --+
@@ -57,7 +57,9 @@ final private[streamjoin] case class RematchJoinExec(
 
   override def ordinal: Int = plan.ordinal
 
-  /** As many as the index has: rows are shuffled to the index partition of their key. */
+  /**
+   * The number of partitions of the index: rows are shuffled to the index partition of their key.
+   */
   override protected def firstPartitions(set: Int): Int = lookUp.access.meta.partitions
 
   override def requiredChildDistribution: Seq[Distribution] =
@@ -79,7 +81,7 @@ final private[streamjoin] case class RematchJoinExec(
 
   private lazy val changes = new TableVersions.Changes(table.options.open(), lookUp.access.high)
 
-  /** Runs one also if the table has changed: buffered rows may match now. */
+  /** Also runs another batch if the table has changed: buffered rows may match now. */
   override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
     super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
       lowestKept(0).isDefined && changes.haveCome

@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.{DataType, LongType}
 import streamjoin.core.Side
 
 /**
- * What the tasks of a batch need.
+ * The data that the tasks of a batch need.
  *
  * @param rows
  *   column types of the stream
@@ -47,7 +47,7 @@ final private[table] case class RematchTaskSpec(
     limits: BufferLimits
 ) extends StateSpec {
 
-  /** Types of the changed keys, and of a time, which is the same for all of them. */
+  /** Types of the changed keys and of a time, which is the same for all of them. */
   def changedTypes: Seq[DataType] = keys.map(rows).toSeq :+ LongType
 
   def changedLayout: RowLayout =
@@ -60,7 +60,7 @@ final private[table] case class RematchTaskSpec(
 
   override def lateRows: Option[LateRows.Spec] = None
 
-  /** Its rows are late for nothing: each is looked up when it comes. */
+  /** No row is late: each is looked up when it arrives. */
   override def observed: Option[Seq[Option[Long]]] = None
 
   override def task(of: TaskInputs): BufferingTask =
@@ -76,7 +76,7 @@ final private[table] case class RematchTaskSpec(
 
 /**
  * Runs one task of a batch, in phases: (1) look up again the buffered rows whose keys were added to
- * the table since the previous batch, and remove those that match now; (2) look up the rows of the
+ * the table since the previous batch, and remove those that now match; (2) look up the rows of the
  * batch, and buffer those without a match; (3) evict expired rows.
  *
  * A row is looked up at the version of its own batch when it arrives, and again whenever its key

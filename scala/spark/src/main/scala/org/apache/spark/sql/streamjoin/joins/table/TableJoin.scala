@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.LongType
  * @param index
  *   number of the index that is looked up
  * @param key
- *   what each column of the index is looked up by
+ *   the value with which each column of the index is looked up
  * @param conditions
  *   the remaining conditions on a row found by its key
  * @param fields
@@ -72,12 +72,14 @@ private[streamjoin] object TableJoin {
     micros
   }
 
-  /** The table on the side that is no stream; the stream may already have joined other tables. */
+  /**
+   * The table on the side that is not a stream; the stream may already be joined with other tables.
+   */
   private[table] def tableIn(join: LogicalPlan): Option[TableOptions] =
     join.children.find(!_.isStreaming).flatMap(_.collectFirst { case LookedUpTable(table, _) => table })
 
   /**
-   * The join to run if unmatched rows are to be buffered.
+   * The join to run if unmatched rows must be buffered.
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   if they cannot be buffered
@@ -111,7 +113,7 @@ private[streamjoin] object TableJoin {
   private def hasSubquery(operator: LogicalPlan): Boolean =
     operator.expressions.exists(SubqueryExpression.hasSubquery)
 
-  /** Whether one side is a stream, and an arrangement on the other is to be looked up. */
+  /** Whether one side is a stream that looks up an arrangement on the other side. */
   def isMine(join: Join): Boolean = StreamSide
     .of(join)
     .exists(_.other.exists {
@@ -119,7 +121,7 @@ private[streamjoin] object TableJoin {
       case _ => false
     })
 
-  /** Checks the query as written, because the optimizer turns outer joins into inner ones. */
+  /** Checks the query as written, because the optimizer converts outer joins to inner ones. */
   def checkWritten(query: LogicalPlan): Unit = {
     inSubqueries(query).headOption.foreach { case (subquery, table) =>
       val kind = subquery match {
@@ -179,7 +181,7 @@ private[streamjoin] object TableJoin {
 
   private def check(joinType: JoinType, streamIsLeft: Boolean, table: TableOptions): Unit =
     (joinType, streamIsLeft) match {
-      // A filter above `table RIGHT JOIN stream` turns it into an inner join.
+      // A filter above `table RIGHT JOIN stream` makes it an inner join.
       case (Inner | LeftOuter, true) | (Inner | RightOuter, false) =>
       case (LeftOuter, false) | (RightOuter, true) =>
         throw rejected(table, "STREAMJOIN_TABLE.ALL_ROWS")
@@ -188,8 +190,8 @@ private[streamjoin] object TableJoin {
     }
 
   /**
-   * A removed row would be looked up at another version than when it was added. A filter on the
-   * number of copies shows that the user has thought of that.
+   * A removed row would be looked up at a different version than when it was added. A filter on the
+   * number of copies shows that the user is aware of this.
    */
   private def checkOnlyComes(stream: LogicalPlan, table: TableOptions, inSql: Boolean): Unit = {
     val changes = stream.collect { case relation: StreamingRelationV2 => relation.table }.collect {

@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.{Figures, PredicateParts}
 
 /**
- * Joins each row of a stream with the rows of a table that match it, or with nulls.
+ * Joins each row of a stream with the matching rows of a table, or with nulls.
  *
  * @param condition
  *   the remaining condition on a row found by its key
@@ -73,7 +73,7 @@ final private[streamjoin] case class TableLookUpExec(
 }
 
 /**
- * Turns stream rows into output rows.
+ * Converts stream rows to output rows.
  *
  * @param matching
  *   selects the found rows that satisfy the condition
@@ -129,7 +129,7 @@ private[streamjoin] object TableLookUpExec {
    * The look-up, without its metrics in the query progress.
    *
    * @param newest
-   *   what the batch sees of the table ([[TableVersions.beginBatch]])
+   *   the snapshot of the table that the batch sees ([[TableVersions.beginBatch]])
    */
   def of(join: TableJoin, newest: Option[Snapshot], stream: SparkPlan): TableLookUpExec = {
     val key = KeyColumns.of(join.key.map(_.probe))

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
 import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
 /**
- * An outer join of a stream with a table, as a query is written: a stream row without a match may
- * match a row that the table gets later. The operator that replaces it buffers such rows.
+ * An outer join of a stream with a table, as written in a query: a stream row without a match may
+ * match a row that is added to the table later. The operator that replaces it buffers such rows.
  *
  * @param time
  *   event-time column of the stream

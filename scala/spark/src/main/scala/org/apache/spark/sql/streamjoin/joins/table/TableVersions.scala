@@ -54,7 +54,7 @@ private[streamjoin] object TableVersions extends Logging {
   private val PollsOfALog = 300
   private val PurgeInterval = 10L
 
-  /** Whether a table has changed since a batch has seen it. */
+  /** Whether a table has changed since a batch saw it. */
   final class Changes(folder: ArrangementFolder, seen: Option[VersionId]) {
     private val number = seen.fold(-1L)(_.number)
     private var stamp = Option.empty[(Long, Long)]
@@ -62,7 +62,7 @@ private[streamjoin] object TableVersions extends Logging {
     /** Spark polls this, so the folder is rarely listed. */
     def haveCome: Boolean = folder.hasVersion(number + 1) || {
       val now = folder.stampOf(number)
-      // A missing version was too old, or belonged to another arrangement.
+      // A missing version was too old or belonged to another arrangement.
       (now.isEmpty || now != stamp) && {
         stamp = now
         folder.newest != number || seen.exists(of => folder.manifestOf(number).forall(_.id != of.id))
@@ -79,17 +79,19 @@ private[streamjoin] object TableVersions extends Logging {
       table.options.root
     )
 
-  /** What the previous batch saw; to be called once the versions of the batch are decided. */
+  /**
+   * The snapshot that the previous batch saw. Call it once the versions of the batch are decided.
+   */
   def before(session: SparkSession, batch: PlannedBatch, table: TableOptions): Snapshot =
     log(session, batch, table).get(batch.execution.currentBatchId - 1).getOrElse(Snapshot.Nothing)
 
   /**
-   * The first step of a batch, while it is planned: decides what its look-ups see of an
-   * arrangement. The first look-up waits until the table has loaded, leases the newest version, and
-   * writes its number to the checkpoint. The other look-ups read it from there.
+   * The first step of a batch, while it is planned: decides which snapshot of an arrangement its
+   * look-ups see. The first look-up waits until the table has loaded, leases the newest version,
+   * and writes its number to the checkpoint. The other look-ups read it from there.
    *
    * @return
-   *   none in EXPLAIN, which looks nothing up
+   *   none in EXPLAIN, which does not look up anything
    */
   def beginBatch(session: SparkSession, table: TableOptions): Option[Snapshot] =
     PlannedBatch.current(session).map(decide(session, _, table))
@@ -112,7 +114,7 @@ private[streamjoin] object TableVersions extends Logging {
       val before = last.fold(-1L)(_.version)
       val version = streamed(batch, id) match {
         case Some(at) =>
-          // Never go back: before batches had one version, the query may have seen a later one.
+          // Never go back: the query may have seen a later version before batches had a single one.
           val later = last.filter(_.version > at.version).map(withId(folder, _)).getOrElse(at)
           hold(folder, reader, later.version, before)(folder.manifestOf)
           later.versionId
@@ -135,8 +137,8 @@ private[streamjoin] object TableVersions extends Logging {
       .maxByOption(_.version)
 
   /**
-   * A recorded snapshot. Without an id, as an earlier release wrote it, it gets that of the version
-   * it names.
+   * A recorded snapshot. One without an id, written by an earlier release, gets the id of the
+   * version that it names.
    */
   private def withId(folder: ArrangementFolder, seen: Snapshot): Snapshot =
     if (seen.isEmpty || seen.id.isDefined) seen
@@ -146,8 +148,8 @@ private[streamjoin] object TableVersions extends Logging {
       }))
 
   /**
-   * Whether a table is still the one that a batch has seen, with the versions since then added.
-   * Versions too old to be kept cannot be told from others.
+   * Whether a table is still the one that a batch has seen, possibly with newer versions. Versions
+   * that were too old to be kept cannot be verified.
    */
   def isContinued(folder: ArrangementFolder, seen: Snapshot): Boolean =
     folder.manifestOf(seen.version).exists(manifest => seen.id.forall(_ == manifest.id))
@@ -183,8 +185,8 @@ private[streamjoin] object TableVersions extends Logging {
   }
 
   /**
-   * Delays a stream until its table has loaded, as far as any of its look-ups requires. The query
-   * can be stopped while it waits.
+   * Delays a stream until its table has loaded as much as its look-ups require. The query can be
+   * stopped while it waits.
    */
   private def awaitLoaded(batch: PlannedBatch, folder: ArrangementFolder, root: Path): Unit = {
     val wanted = batch.execution.logical.collect {
@@ -204,7 +206,7 @@ private[streamjoin] object TableVersions extends Logging {
       val waits =
         s"Waiting until the arrangement $root ${text(awaited.get)}; its newest version is ${folder.newest}"
       batch.context.updateStatusMessage(waits)
-      if (polls % PollsOfALog == 0) logWarning(s"$waits. Does the query run that maintains it?")
+      if (polls % PollsOfALog == 0) logWarning(s"$waits. Is the query that maintains it running?")
       polls += 1
       Thread.sleep(Poll)
       awaited = missing

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.types.StructType
 
 /**
- * The equalities of a condition as they were written. For a join by hash or by sorting, which
- * compares bytes, the optimizer normalizes floats in them, and replaces `<=>`
+ * The equalities of a condition in their original form. For hash and sort-merge joins, which
+ * compare bytes, the optimizer normalizes floats in them and replaces `<=>`
  * (`NormalizeFloatingNumbers`). An index compares values.
  */
 private[table] object WrittenEqualities {
@@ -26,7 +26,7 @@ private[table] object WrittenEqualities {
     }
   }
 
-  /** A struct or an array that is put together anew, so as to normalize the floats in it. */
+  /** A struct or an array that is rebuilt to normalize the floats in it. */
   private object Copied {
     def unapply(value: Expression): Option[Expression] = value match {
       case If(IsNull(struct), Literal(null, _), copy: CreateNamedStruct) =>
@@ -38,7 +38,7 @@ private[table] object WrittenEqualities {
       case _ => None
     }
 
-    /** The struct that has the very fields of a copy. */
+    /** The struct whose fields were copied. */
     private def structIn(copy: CreateNamedStruct): Option[Expression] = copy.valExprs.headOption
       .collect { case GetStructField(struct, 0, _) => struct }
       .filter(_.dataType.asInstanceOf[StructType].size == copy.valExprs.size)

@@ -24,8 +24,9 @@ private[streamjoin] object AsOfClauses {
   private val ChangeType = "_change_type"
 
   /**
-   * The key of the versions is what `VERSIONS(...)` or the table's catalog declares; without
-   * either, the columns that the condition compares with the left input.
+   * The key of the versions is the one declared by `VERSIONS(...)` or by the table's catalog.
+   * Without a declaration, it consists of the columns that the condition compares with the left
+   * input.
    *
    * @param versions
    *   the right input with its common tables
@@ -76,8 +77,8 @@ private[streamjoin] object AsOfClauses {
   }
 
   /**
-   * A column that is compared with a constant may be part of the key, and a version of another row
-   * of the table would then hide the one that is asked for.
+   * A column that is compared with a constant may be part of the key. A version of another row of
+   * the table would then hide the requested one.
    */
   private def checkConstants(join: Join, key: Seq[Attribute], clause: AsOfTime): Unit =
     for {

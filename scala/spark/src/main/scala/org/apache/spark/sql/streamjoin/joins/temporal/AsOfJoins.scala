@@ -13,8 +13,8 @@ import org.apache.spark.sql.types.{DayTimeIntervalType, StringType}
 import streamjoin.core.AsOf
 
 /**
- * Turns a plain join into a temporal join (the version valid at a row's time) or an as-of join (the
- * closest row). Pure: analyzed plans in, analyzed plans out.
+ * Converts a plain join to a temporal join (the version valid at a row's time) or an as-of join
+ * (the closest row). Pure: analyzed plans in, analyzed plans out.
  *
  * @param call
  *   API call that the user wrote, for errors
@@ -25,7 +25,7 @@ import streamjoin.core.AsOf
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
  * @param keyInWords
- *   what the key of the versions is and why, for EXPLAIN
+ *   the key of the versions and the reason for it, for EXPLAIN
  */
 final private[streamjoin] class AsOfJoins(
     call: String,
@@ -62,7 +62,7 @@ final private[streamjoin] class AsOfJoins(
   }
 
   /**
-   * The same, with resolved columns.
+   * Joins each left row with the version that was valid at its time, given resolved columns.
    *
    * @param versions
    *   the right input with its common tables
@@ -139,8 +139,8 @@ final private[streamjoin] class AsOfJoins(
     }
 
   /**
-   * Translates Spark's own node, which retains only how the times compare. If equal times are
-   * excluded, so is a distance equal to the tolerance.
+   * Translates Spark's own node, which retains only how the times compare. If it excludes equal
+   * times, it also excludes a distance equal to the tolerance.
    */
   def asOf(node: AsOfJoin): LogicalPlan =
     checked(
@@ -169,11 +169,12 @@ final private[streamjoin] class AsOfJoins(
 
   private def micros(tolerance: Expression): Long = tolerance.dataType match {
     case _: DayTimeIntervalType => tolerance.eval().asInstanceOf[Long]
-    case _ => throw inputs.duration("tolerance", tolerance.sql, "it is no interval of days, hours or seconds")
+    case _ =>
+      throw inputs.duration("tolerance", tolerance.sql, "it is not an interval of days, hours or seconds")
   }
 
   /**
-   * The same, by the names of the event-time columns.
+   * Joins each left row with the closest right row, given the names of the event-time columns.
    *
    * @param direction
    *   `backward`, `forward` or `nearest`
@@ -209,7 +210,7 @@ final private[streamjoin] class AsOfJoins(
       )
     val conjuncts = conjunctsOf(join)
     val (equalities, besides) = conjuncts.partition(Tie.between(_, join).nonEmpty)
-    // Right rows that fail these conditions are no candidates.
+    // Right rows that fail these conditions are not candidates.
     val (ofRight, others) = besides.partition(Tie.isOf(join.right))
     others.filterNot(Tie.isOf(join.left)).headOption.foreach { mixed =>
       throw rejected(
@@ -219,7 +220,8 @@ final private[streamjoin] class AsOfJoins(
       )
     }
     val keys = equalities.flatMap(Tie.between(_, join).headOption)
-    // As written: the optimizer merges the filter with others, which may change between runs.
+    // The conditions as written: the optimizer merges the filter with others, which may change
+    // between runs.
     val form = new NormalForm(join.left.output, join.right.output)
     StreamAsOfJoin(
       join.left,
@@ -330,7 +332,7 @@ final private[streamjoin] class AsOfJoins(
     )
   }
 
-  /** A clause of SQL has a position in the query. */
+  /** A SQL clause has a position in the query. */
   private def inWords(ofCall: String, ofSql: String): String = if (where.isEmpty) ofCall else ofSql
 
   private def rejected(condition: String, parameters: (String, String)*): AnalysisException =
@@ -347,7 +349,7 @@ private[streamjoin] object AsOfJoins {
 
   /**
    * The columns that order versions of one key and time. With an order or a position in a log,
-   * columns that the query does not read are not kept as tie-breakers.
+   * columns that the query does not read are not retained as tie-breakers.
    */
   private[temporal] def ties(
       order: Option[Attribute],

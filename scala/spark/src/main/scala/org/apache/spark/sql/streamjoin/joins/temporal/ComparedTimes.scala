@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.TimestampType
 import streamjoin.core.AsOf
 
 /**
- * The comparison of two times that an as-of join goes by.
+ * The comparison of two times that defines an as-of join.
  *
  * @param isExact
  *   whether equal times match

@@ -8,8 +8,8 @@ import org.apache.spark.sql.types.{BooleanType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * A conjunct that lets an expression have one value, in any of the spellings that the optimizer
- * makes an equality.
+ * A conjunct that allows an expression only one value, in any spelling that the optimizer converts
+ * to an equality.
  *
  * @param nullSafe
  *   whether null matches null
@@ -40,7 +40,7 @@ private[temporal] object ConstantEquality {
     else if (isConstant(b)) Some(ConstantEquality(a, b, nullSafe))
     else Some(ConstantEquality(b, a, nullSafe))
 
-  /** The value that is written once or several times; null equals nothing. */
+  /** The value, which may be written several times; null equals nothing. */
   private def onlyOne(values: Seq[Expression]): Option[Expression] =
     if (!values.forall(isConstant)) None
     else

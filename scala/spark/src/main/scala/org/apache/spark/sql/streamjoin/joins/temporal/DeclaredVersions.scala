@@ -10,9 +10,10 @@ import org.apache.spark.sql.streamjoin.base.CallArguments
 import org.apache.spark.sql.streamjoin.time.EventTime
 
 /**
- * `VERSIONS(TABLE(prices), KEY(code), TIME(since), OP(op), ORDER(lsn))`: the changes of a table, of
- * which `FOR SYSTEM_TIME AS OF` takes the version of a time. The declaration goes into the metadata
- * of the columns ([[VersionColumns]]), so that views, common tables and subqueries pass it on.
+ * `VERSIONS(TABLE(prices), KEY(code), TIME(since), OP(op), ORDER(lsn))`: the changes of a table,
+ * from which `FOR SYSTEM_TIME AS OF` selects the version valid at a time. The declaration is stored
+ * in the metadata of the columns ([[VersionColumns]]), so that views, common tables and subqueries
+ * pass it on.
  */
 private[streamjoin] object DeclaredVersions {
 

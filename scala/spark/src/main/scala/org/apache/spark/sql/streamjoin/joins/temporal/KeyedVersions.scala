@@ -8,9 +8,9 @@ import org.apache.spark.sql.streamjoin.state.JoinState
 import streamjoin.core.Watermark
 
 /**
- * Serves rules under which a version is valid until the next one of its key: a table with the
- * newest version of each key, and the versions that this batch adds to it. Both are merged with the
- * facts that need them, key by key.
+ * Implements rules under which a version is valid until the next one of its key. It has a table
+ * with the newest version of each key, and the versions that this batch adds to it. Both are merged
+ * with the facts that need them, key by key.
  */
 final private[temporal] class KeyedVersions(
     spec: TemporalTaskSpec,
@@ -29,8 +29,8 @@ final private[temporal] class KeyedVersions(
 
   /**
    * Classifies a version below the late limit: later facts join it only if it is the newest of its
-   * key. It is compared with the table as it was before the batch, so the order of rows within the
-   * batch does not matter.
+   * key. It is compared with the state of the table before the batch, so the order of rows within
+   * the batch does not matter.
    */
   def place(version: UnsafeRow): KeyedVersions.Place = {
     val known = table.get(keyOf(version), right.late)
@@ -70,22 +70,26 @@ final private[temporal] class KeyedVersions(
 
   private def keep(version: UnsafeRow): Unit =
     if (isDelete(version)) {
-      // Once below this limit, no fact needs it any more; it is remembered from there.
+      // Below this limit, no fact needs it any longer; the time for which it is remembered starts
+      // here.
       val passed = if (version.getLong(right.field) < right.late) right.late else spec.needed
       val until = Watermark.postponed(passed, -spec.remembers)
       table.delete(keyOf(version), version, until, spec.remembers / KeyedVersions.Parts)
     } else table.put(keyOf(version), version)
 
-  /** Ends the batch: forgets deletions whose time is over. */
+  /** Ends the batch: forgets expired deletions. */
   def finish(): Unit = table.forget(spec.needed)
 }
 
 private[temporal] object KeyedVersions {
 
-  /** Deletions expire in groups, about this many over the time for which they are remembered. */
+  /**
+   * Deletions expire in groups. There are about this many groups over the time for which they are
+   * remembered.
+   */
   private val Parts = 8
 
-  /** How a version compares with that of its key in the table. */
+  /** How a version compares with the version of its key in the table. */
   sealed trait Place
   case object Newest extends Place
   case object Past extends Place

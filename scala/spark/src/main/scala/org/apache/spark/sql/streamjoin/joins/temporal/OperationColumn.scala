@@ -27,9 +27,7 @@ final private[temporal] class OperationColumn(column: Attribute, input: InputSpe
     operation
   }
 
-  /**
-   * Whether a row is that of a message that says nothing: it has neither an operation nor a key.
-   */
+  /** Whether a row comes from an empty message: it has neither an operation nor a key. */
   def isTombstone(row: UnsafeRow): Boolean =
     row.isNullAt(field) && input.keyFields.forall(row.isNullAt)
 

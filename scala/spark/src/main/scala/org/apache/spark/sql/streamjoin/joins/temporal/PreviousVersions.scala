@@ -7,7 +7,7 @@ import org.apache.spark.sql.streamjoin.state.{ClosestRows, JoinState}
 import streamjoin.core.{Side, Watermark}
 
 /**
- * Takes what a buffered version does not have from the versions before it.
+ * Fills in the missing values of a buffered version from the versions before it.
  *
  * @param newest
  *   looks up the version of a fact's key that is older than all buffered ones, or null
@@ -22,7 +22,7 @@ final private[temporal] class PreviousVersions(
   private val later: Ordering[InternalRow] = SortedRows.byTime(versions, spec.laterOfOneTime)
   private lazy val rows = state.closest(Side.Right, facts.layout, later)
 
-  /** The version of a fact, or null, with what was not sent. */
+  /** The version of a fact, or null, with the values that were not sent filled in. */
   def withValues(fact: UnsafeRow, version: UnsafeRow): UnsafeRow = values match {
     case Some(known) if version != null && known.asksBefore(version) =>
       val row = version.copy()
@@ -41,7 +41,7 @@ final private[temporal] class PreviousVersions(
     }
   }
 
-  /** Finds the last of the versions of one time that are before this one, if there are any. */
+  /** Finds the last version of the same time before this one, if there is one. */
   private def versionsBefore(limit: UnsafeRow): ClosestRows = state.closest(
     Side.Right,
     facts.layout,

@@ -24,7 +24,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.changes.Changelog
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-/** Turns a [[StreamAsOfJoin]] into a [[StreamTemporalJoin]], or rejects it and says why. */
+/** Converts a [[StreamAsOfJoin]] to a [[StreamTemporalJoin]], or rejects it with an error. */
 private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
 
   override def isMine(operator: LogicalPlan): Boolean = operator match {
@@ -103,7 +103,9 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
       others.map(column => known.maxLagMicros(column.exprId, found.leftTime.exprId))
   }
 
-  /** Adds computed keys to the input as columns: tasks, state and shuffle only know columns. */
+  /**
+   * Adds computed keys to the input as columns, because tasks, state and shuffles use only columns.
+   */
   private def keyed(input: LogicalPlan, keys: Seq[Expression]): (LogicalPlan, Seq[Attribute]) = {
     val named = keys.map(NormalizeFloatingNumbers.normalize).map {
       case column: Attribute => Right(column)

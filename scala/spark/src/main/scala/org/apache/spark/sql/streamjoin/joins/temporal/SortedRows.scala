@@ -9,7 +9,7 @@ import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
 import org.apache.spark.{SparkEnv, TaskContext}
 
 /**
- * Sorts rows of an input; spills to disk if they do not fit into memory.
+ * Sorts rows of an input, and spills to disk if they do not fit into memory.
  *
  * @param first
  *   leading sort value; `order` breaks its ties

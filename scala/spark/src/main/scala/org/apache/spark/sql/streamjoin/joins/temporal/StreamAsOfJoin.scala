@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.plans.PendingOperator
 import streamjoin.core.AsOf
 
 /**
- * A temporal or as-of join as a query is written: each left row with the right row of its key that
- * was valid at its time, or closest to it. The operator that replaces it,
+ * A temporal or as-of join, as written in a query: joins each left row with the right row of its
+ * key that was valid at its time, or closest to it. The operator that replaces it,
  * [[StreamTemporalJoin]], buffers rows until the match is known.
  *
  * @param leftTime
@@ -24,8 +24,8 @@ import streamjoin.core.AsOf
  *   rows are versions
  * @param ties
  *   columns of the right input that order rows with the same key and time: the row that is greater
- *   in the first column that differs comes later; in `operation`, the one that is no delete. Among
- *   them may be the position of a row in its log, which is computed for the join ([[position]]).
+ *   in the first column that differs is later; in `operation`, a delete is the earlier one. They
+ *   may include the position of a row in its log, which is computed for the join ([[position]]).
  *   They are expressions of the node, so that the columns a query selects do not change which rows
  *   match.
  * @param condition
@@ -35,9 +35,9 @@ import streamjoin.core.AsOf
  * @param ordered
  *   whether a batch emits its rows in the order of the left time
  * @param terms
- *   what the user wrote, as far as the rest does not show it
+ *   the parts of the user's query that the other fields do not show
  * @param keyInWords
- *   what the key of the versions is and why, for EXPLAIN
+ *   the key of the versions and the reason for it, for EXPLAIN
  * @param unavailable
  *   stands for a value that was not sent, if there is one
  */
@@ -62,10 +62,13 @@ final private[streamjoin] case class StreamAsOfJoin(
     with PendingOperator {
   override def output: Seq[Attribute] = StreamTemporalJoin.output(left.output, right.output, isLeftOuter)
 
-  /** The columns of the right input with the position of a row in its log, if that orders them. */
+  /**
+   * The columns of the right input with the position of a row in its log, if versions are ordered
+   * by it.
+   */
   def position: Seq[Attribute] = ties.filterNot(StreamTemporalJoin.isShown)
 
-  /** The same join without that position, as earlier builds had it. */
+  /** The join without that position, as in earlier builds. */
   def withoutPosition: StreamAsOfJoin = {
     val rows = right.output.filter(StreamTemporalJoin.isShown)
     copy(
@@ -83,7 +86,7 @@ final private[streamjoin] case class StreamAsOfJoin(
   override def disabled: AnalysisException =
     StreamJoinErrors.analysis("STREAMJOIN_TEMPORAL_DISABLED", "column" -> leftTime.name)
 
-  /** A filter on versions would have a fact join another version. */
+  /** A filter on versions would make a fact match another version. */
   override def passes(conjunct: Expression): Boolean =
     conjunct.deterministic && conjunct.references.nonEmpty && conjunct.references.subsetOf(left.outputSet)
 
@@ -91,8 +94,8 @@ final private[streamjoin] case class StreamAsOfJoin(
 }
 
 /**
- * Terms of an as-of join that show neither in its rule nor in its columns, as text that is stable
- * across runs. They decide which right rows are kept in state, and which of them match.
+ * Terms of an as-of join that neither its rule nor its columns show, as text that is stable across
+ * runs. They decide which right rows are kept in state, and which of them match.
  *
  * @param join
  *   `temporal` or `as-of`
@@ -101,7 +104,7 @@ final private[streamjoin] case class StreamAsOfJoin(
  * @param rightCondition
  *   condition on right rows that decides which are candidates
  * @param unavailable
- *   stands for a value that was not sent: a version in state takes over what the one before it has
+ *   stands for a value that was not sent: a version in state takes the value of the one before it
  */
 final private[streamjoin] case class AsOfTerms(
     join: String,
@@ -129,14 +132,14 @@ final private[streamjoin] case class AsOfTerms(
  * @param op
  *   column that says whether a row is a version or deletes its key; without it, all are versions
  * @param order
- *   column that breaks ties: of two rows with the same key and time, the one with the greater value
+ *   column that breaks ties: among rows with the same key and time, the one with the greater value
  *   is later
  * @param unavailable
  *   stands for a value that was not sent, if there is one
  * @tparam C
  *   a column name, or the column it resolves to
  * @tparam K
- *   the same for columns that may be fields
+ *   a column, or a field of one, in the same form
  */
 final private[streamjoin] case class TemporalColumns[+C, +K](
     asOf: C,

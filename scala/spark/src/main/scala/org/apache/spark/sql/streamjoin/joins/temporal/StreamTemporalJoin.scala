@@ -10,19 +10,19 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
 import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
 
 /**
- * The temporal join, recognised and bounded.
+ * The temporal join, recognized and bounded.
  *
  * The law ([[streamjoin.core.TemporalJoin]]): a left row joins the newest version of its key whose
  * time is not after its own, or under another rule the closest ([[streamjoin.core.AsOf]]); if that
  * is a delete, it has no match. The row waits until both watermarks have passed its time, and if
  * the rule looks ahead, until the right one has passed the end of that reach. By then every on-time
  * version that it could join has arrived, and none of them is evicted before the row is emitted. A
- * version that arrives behind the watermark never changes an emitted row: rows that are not yet
- * emitted may join it, or it is dropped. A row that arrives behind the emitted ones, by no more
- * than the rule's history, is emitted at once.
+ * version that arrives behind the watermark never changes an emitted row: it is joined only with
+ * rows that have not been emitted yet, or it is dropped. A row that arrives behind the emitted
+ * ones, by no more than the rule's history, is emitted immediately.
  *
  * @param leftKeys
- *   columns of the left input; those computed for the join are not in its output
+ *   columns of the left input; columns computed for the join are not in its output
  * @param times
  *   event-time columns, by watermark key
  * @param ordered
@@ -60,7 +60,7 @@ final private[streamjoin] case class StreamTemporalJoin(
   override def awaiting(lags: Map[Int, Long]): StreamTemporalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 
-  /** A padded row keeps the values of its left row; a constraint says nothing about its nulls. */
+  /** A padded row keeps the values of its left row; a constraint does not apply to its nulls. */
   override lazy val rowConstraints: RowConstraints = {
     val (leftTime, rightTime) = (times.head.exprId, times(1).exprId)
     def constraint(out: Attribute, in: Attribute, postpone: Long) =

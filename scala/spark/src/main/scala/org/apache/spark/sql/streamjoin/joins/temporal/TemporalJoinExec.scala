@@ -23,7 +23,7 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValu
 import streamjoin.core.{Side, Watermark}
 
 /**
- * Joins a stream of facts with a stream of versions, by the law of [[streamjoin.core.TemporalJoin]].
+ * Joins a stream of facts with a stream of versions by the law of [[streamjoin.core.TemporalJoin]].
  *
  * {{{
  *   facts ---- hash(key) --+                             +-- waiting facts, by time
@@ -34,9 +34,9 @@ import streamjoin.core.{Side, Watermark}
  * }}}
  *
  * Both watermarks bound the state: a version is evicted once no later fact can join it. If a
- * version is valid until the next, the newest of each live key stays.
+ * version is valid until the next one, the newest version of each live key stays.
  *
- * Lateness follows from what has been emitted, see [[streamjoin.core.TemporalJoin]].
+ * Lateness depends on which rows have been emitted, see [[streamjoin.core.TemporalJoin]].
  *
  * @param times
  *   event-time columns, by watermark key
@@ -81,7 +81,10 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
 
-  /** Facts below the first limit are emitted; later facts cannot join versions below the second. */
+  /**
+   * Facts below the first limit have been emitted; later facts cannot join versions below the
+   * second.
+   */
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
     val settled = plan.settled.value(values)
     IndexedSeq(settled, plan.rule.needed(settled))
@@ -158,7 +161,7 @@ final private[streamjoin] case class TemporalJoinExec(
   override protected def makeOutline: OperatorOutline = {
     import KeepingLimit.Reached
     val spec = taskSpec
-    // Versions leave once all rows that could join them have left.
+    // Versions leave after all rows that could join them have left.
     val behind = -plan.rule.needed(0)
     def until(side: Side) = {
       val postpone = if (side == Side.Left) 0L else behind

@@ -6,7 +6,7 @@ import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import streamjoin.core.{AsOf, JoinType}
 
 /**
- * What a temporal join does, as data; derived once, during analysis.
+ * The definition of a temporal join, as data; derived once, during analysis.
  *
  * Watermark key 0 is the time of the left input, 1 that of the right input. The other event-time
  * columns, which the join passes through, follow.
@@ -14,8 +14,8 @@ import streamjoin.core.{AsOf, JoinType}
  * @param watermarks
  *   input watermarks of the first two keys
  * @param maxLagMicros
- *   by watermark key: how far a row's time is behind that of its left row at most, in microseconds;
- *   none if unknown
+ *   by watermark key: the largest distance of a row's time behind that of its left row, in
+ *   microseconds; none if unknown
  * @param keys
  *   the equalities as text, stable across runs
  * @param zone
@@ -23,9 +23,9 @@ import streamjoin.core.{AsOf, JoinType}
  * @param condition
  *   the rest of the join condition as text, stable across runs
  * @param terms
- *   what else must not change while the state is in use
+ *   further properties that must not change while the state is in use
  * @param keyInWords
- *   what the key of the versions is and why, for EXPLAIN
+ *   the key of the versions and the reason for it, for EXPLAIN
  */
 final private[streamjoin] case class TemporalJoinSpec(
     ordinal: Int,
@@ -43,11 +43,11 @@ final private[streamjoin] case class TemporalJoinSpec(
 
   override protected def emittedKeys: Seq[Int] = Seq(0)
 
-  /** Left rows before this time have joined all that they can join ([[AsOf.settled]]). */
+  /** Left rows before this time have joined every row that they can join ([[AsOf.settled]]). */
   val settled: ColumnWatermark =
     ColumnWatermark.Smallest(Seq(watermarks(0), ColumnWatermark.Shifted(-rule.ahead, watermarks(1))))
 
-  /** Rows are emitted in the order of the left time, or at most the history behind it. */
+  /** Rows are emitted in the order of the left time, or behind it by at most the history. */
   override def outputWatermark(key: Int): ColumnWatermark = {
     val out = if (rule.history == 0) settled else ColumnWatermark.Shifted(-rule.history, settled)
     ColumnWatermark.ofOrder(out, maxLagMicros, key, ordinal)

@@ -21,11 +21,11 @@ private[streamjoin] object TemporalJoins {
 
   /**
    * Joins each left row with the version of its key that was valid at its time. A version is valid
-   * from its own time, inclusive, until the next version or delete of its key. Of two with the same
-   * key and time, the one with the greater `order` wins. Without an order, or if it is the same,
-   * the later one in its topic of Kafka wins, if that is known ([[changes.KafkaPosition]]).
-   * Otherwise a row wins over a delete; without an order, of two rows the one with the greater
-   * values wins, column by column from left to right, nulls lowest.
+   * from its own time, inclusive, until the next version or delete of its key. Of two versions with
+   * the same key and time, the one with the greater `order` wins. Without an order, or if the
+   * orders are equal, the later one in its Kafka topic wins, if that is known
+   * ([[changes.KafkaPosition]]). Otherwise a row wins over a delete; without an order, of two rows
+   * the one with the greater values wins, column by column from left to right, nulls lowest.
    *
    * @param key
    *   columns of the right stream that identify a row of the table, or fields of a column; the
@@ -40,8 +40,8 @@ private[streamjoin] object TemporalJoins {
    * @param asOf
    *   event-time column of the left stream; without it, the one with a watermark
    * @param history
-   *   how far a left row may be behind the rows emitted so far without being late: it is emitted at
-   *   once, with the version valid at its time. The output watermark trails by as much.
+   *   how far a left row may be behind the rows emitted so far without being late: it is emitted
+   *   immediately, with the version valid at its time. The output watermark lags by as much.
    * @param ordered
    *   whether a batch emits its rows in the order of `asOf`; otherwise they need no shuffle
    * @param unavailable
@@ -68,7 +68,7 @@ private[streamjoin] object TemporalJoins {
    * Joins each left row with the closest right row of the same keys.
    *
    * @param by
-   *   how it is found, at most one; without it, backward between the columns with a watermark
+   *   how the closest row is found; by default, backward between the columns with a watermark
    * @param tolerance
    *   largest distance between the two times; required if the join looks ahead
    * @param ordered
@@ -143,11 +143,11 @@ private[streamjoin] object Closest {
   /** A resolved comparison of the two event times. */
   final case class ByCondition(condition: Expression) extends Closest
 
-  /** The same in SQL. */
+  /** A comparison of the two event times in SQL. */
   final case class BySql(condition: String) extends Closest
 
   /**
-   * Between the columns with a watermark.
+   * A direction between the columns with a watermark.
    *
    * @param direction
    *   `backward`, `forward` or `nearest`; of two equally close rows, the earlier one matches

@@ -14,7 +14,7 @@ import streamjoin.core.{Operation, Side}
  * the rows that are still unmatched ([[KeyedVersions]]).
  *
  * The match of a row depends only on the rows of its key, not on when they arrived: a row is due
- * once all rows that it may join have arrived, and none of them is evicted before.
+ * once all rows that it may join have arrived, and none of them is evicted earlier.
  */
 final private[temporal] class TemporalTask(
     spec: TemporalTaskSpec,
@@ -65,7 +65,7 @@ final private[temporal] class TemporalTask(
     }
   }
 
-  /** The row to emit at once, or null. */
+  /** The row to emit immediately, or null. */
   private def takeIn(row: UnsafeRow): InternalRow =
     if (row.isNullAt(left.field)) padded(row)
     else {
@@ -115,7 +115,7 @@ final private[temporal] class TemporalTask(
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.isTombstone(row))) ignored += 1
     else if (spec.primaryKey.exists(row.isNullAt)) {
-      // It says nothing of any row of the table.
+      // An empty message concerns no row of the table.
       ignored += 1
       inputs.lateRows.foreach(_.addUnknown(row, Side.Right))
     } else {
@@ -125,7 +125,7 @@ final private[temporal] class TemporalTask(
         if (operation.contains(Operation.Delete)) throw operations.get.withoutTime(right)
         ignored += 1
       } else {
-        // A row before an update mostly ends nothing: it says nothing that the update does not.
+        // A row before an update usually ends nothing: it adds nothing to the update itself.
         val counts = !operation.contains(Operation.Before)
         val time = row.getLong(right.field)
         if (observer != null) observer.came(Side.Right, time)
@@ -146,7 +146,7 @@ final private[temporal] class TemporalTask(
     case _ => keep(Side.Right, row)
   }
 
-  /** Rows still to come need such a version only if it is the newest of its key. */
+  /** Future rows need such a version only if it is the newest of its key. */
   private def takeInPast(row: UnsafeRow, counts: Boolean): Boolean = {
     val among = keyed.fold[KeyedVersions.Place](KeyedVersions.Past)(_.place(row))
     among match {
@@ -159,7 +159,7 @@ final private[temporal] class TemporalTask(
 
   // Join.
 
-  /** Matches in the buffer of versions; facts without one may still find one by key. */
+  /** Finds matches in the buffer of versions; unmatched facts may still find a version by key. */
   private def lookedUp: Iterator[InternalRow] = new RowIterator {
     private lazy val timed = {
       takeInVersions()

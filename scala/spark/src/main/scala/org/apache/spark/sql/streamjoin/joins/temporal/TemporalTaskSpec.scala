@@ -16,13 +16,13 @@ import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
 import streamjoin.core.{AsOf, Side}
 
 /**
- * An input, as tasks need it.
+ * The data about an input that tasks need.
  *
  * @param keys
  *   key columns of the input
  * @param late
- *   rows with a lower time are late, in microseconds; if a version is valid until the next, the
- *   newest version of a key is not
+ *   rows with a lower time are late, in microseconds; if a version is valid until the next one, the
+ *   newest version of a key is never late
  * @param bucketWidth
  *   bucket width of buffered rows, in microseconds
  */
@@ -41,7 +41,7 @@ final private[temporal] case class InputSpec(
 
   val keyFields: Array[Int] = keys.map(fieldOf).toArray
 
-  /** Rows are buffered by time; the hash of their keys tells which of them matter. */
+  /** Rows are buffered by time; the hash of their keys selects the relevant ones. */
   def layout: RowLayout = layout(keyFields)
 
   /** Layout of rows whose key may be null. */
@@ -52,15 +52,14 @@ final private[temporal] case class InputSpec(
 }
 
 /**
- * What the tasks of a batch need.
+ * The data that the tasks of a batch need.
  *
  * @param inputs
  *   the left and the right input
  * @param operation
  *   column with the operation of a right row; none if all rows are versions
  * @param ties
- *   columns that order versions of one key and time, see
- *   [[StreamAsOfJoin]]
+ *   columns that order versions of one key and time, see [[StreamAsOfJoin]]
  * @param output
  *   columns of both inputs; those of the right one are null in a padded row
  * @param due
@@ -115,7 +114,7 @@ final private[temporal] case class TemporalTaskSpec(
     }
   }
 
-  /** Orders versions of one key and time; the last one wins. */
+  /** Orders versions of the same key and time; the last one wins. */
   def laterOfOneTime: Ordering[InternalRow] = {
     val right = inputs(1)
     val (before, after) = ties.span(column => !operation.exists(_.exprId == column.exprId))

@@ -19,7 +19,7 @@ final private[temporal] case class Tie(
     nullSafe: Boolean
 ) {
 
-  /** A cast that Spark added for the comparison also counts, if distinct keys stay distinct. */
+  /** A cast that Spark added for the comparison is also accepted if distinct keys stay distinct. */
   def isOfKey(key: Expression): Boolean = Tie.isKey(right, key)
 }
 
@@ -35,7 +35,7 @@ private[temporal] object Tie {
     case _ => Nil
   }
 
-  /** An equality of a column of the key with a constant. */
+  /** An equality of a key column with a constant. */
   def withConstant(conjunct: Expression): Option[Tie] =
     ConstantEquality
       .in(conjunct)

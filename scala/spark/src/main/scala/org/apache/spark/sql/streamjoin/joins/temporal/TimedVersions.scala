@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.state.JoinState
 import streamjoin.core.{AsOf, Side, Watermark}
 
 /**
- * Finds the versions for facts among those buffered by time: fact by fact while all of these are in
- * memory, otherwise for many facts at once.
+ * Finds the versions for facts among the versions buffered by time: for each fact separately while
+ * all of these versions are in memory, otherwise for many facts at once.
  *
  * @param facts
  *   by time; a fact is valid until the next one is read
@@ -26,10 +26,13 @@ final private[temporal] class TimedVersions(
     state.closest(Side.Right, left.layout, SortedRows.byTime(right, spec.laterOfOneTime))
   private val kept = new UnsafeRow(right.output.size)
 
-  /** Facts that have looked together, with their versions. */
+  /** Facts that were looked up together, with their versions. */
   private var together: Iterator[(UnsafeRow, UnsafeRow)] = Iterator.empty
 
-  /** The current fact and its version, the closest under the rule, or null; until the next call. */
+  /**
+   * The current fact and its version, which is the closest under the rule, or null. Valid until the
+   * next call.
+   */
   var fact: UnsafeRow = _
   var version: UnsafeRow = _
 
@@ -63,7 +66,7 @@ final private[temporal] class TimedVersions(
     }
   }
 
-  /** The next facts, as many as there is room for. */
+  /** The next facts, as many as fit into memory. */
   private def lookTogether(): Iterator[(UnsafeRow, UnsafeRow)] = {
     val block = mutable.ArrayBuffer.empty[UnsafeRow]
     var room = rows.room
@@ -101,7 +104,7 @@ final private[temporal] class TimedVersions(
 
   private def time(fact: UnsafeRow): Long = fact.getLong(left.field)
 
-  /** Of equally close versions, the earlier one. */
+  /** Among equally close versions, the earlier one is selected. */
   private def closer(at: Long, last: UnsafeRow, next: UnsafeRow): UnsafeRow =
     if (next != null && next.getLong(right.field) - at < at - last.getLong(right.field)) next else last
 
@@ -116,6 +119,9 @@ final private[temporal] class TimedVersions(
 
 private object TimedVersions {
 
-  /** About what a fact that looks with others takes, in addition to its row and its version. */
+  /**
+   * The approximate memory of a fact that is looked up with others, in addition to its row and its
+   * version.
+   */
   private val FactBytes = 200
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
 
 /**
- * What is declared of the changes of a table: by `VERSIONS(...)`, or by the primary key in its
+ * The declaration of the changes of a table: by `VERSIONS(...)`, or by the primary key in its
  * catalog.
  *
  * @param key
@@ -32,7 +32,7 @@ final private[temporal] case class VersionColumns(
   private val roles: Seq[(String, Expression)] =
     key.map("key" -> _) ++ time.map("time" -> _) ++ op.map("op" -> _) ++ order.map("order" -> _)
 
-  /** The same columns, with the declaration in their metadata, and no earlier one. */
+  /** The columns with the declaration in their metadata, replacing an earlier one. */
   def marked(output: Seq[Attribute]): Seq[NamedExpression] = {
     val all = roles.map { case (role, column) => s"$role ${nameOf(column)}" }.toArray
     val fields = roles.map { case (_, column) =>
@@ -63,23 +63,26 @@ final private[temporal] case class VersionColumns(
 
 private[temporal] object VersionColumns {
 
-  /** Metadata of a column: all that is declared, as the role and the name of each column. */
+  /** Metadata of a column: the whole declaration, as the role and the name of each column. */
   private val All = "streamjoin.versions.columns"
 
-  /** For each of them the field of the column that is meant; nothing is the column itself. */
+  /**
+   * For each of them, the field of the column that is meant; an empty value means the column
+   * itself.
+   */
   private val Fields = "streamjoin.versions.fields"
 
-  /** The places of the column's own roles among them. */
+  /** The positions of the column's own roles among them. */
   private val Here = "streamjoin.versions.here"
 
-  /** What stands for a value that was not sent: one text, or none. */
+  /** The placeholder for a value that was not sent, if there is one. */
   private val NotSent = "streamjoin.versions.unavailable"
 
   /**
-   * What `VERSIONS(...)` declares of an input.
+   * The declaration of an input by `VERSIONS(...)`.
    *
    * @return
-   *   on the left the name of a declared column that the input has not
+   *   left: the name of a declared column that the input lacks
    */
   def declared(input: LogicalPlan): Option[Either[String, VersionColumns]] =
     Option
@@ -110,7 +113,7 @@ private[temporal] object VersionColumns {
         }
       }
 
-  /** A column of the input, or its field; or the column that the field has become. */
+  /** A column of the input, a field of it, or the column that the field has become. */
   private def columnIn(
       input: LogicalPlan,
       is: Attribute => Boolean,
@@ -135,7 +138,7 @@ private[temporal] object VersionColumns {
     if (path.isEmpty) Nil
     else UnresolvedAttribute.parseAttributeName(path)
 
-  /** A column, or a field of one, as it is written. */
+  /** A column, or a field of one, as text. */
   def nameOf(column: Expression): String = partsOf(column).map(quoteIfNeeded).mkString(".")
 
   private def partsOf(column: Expression): Seq[String] = column match {
@@ -148,7 +151,7 @@ private[temporal] object VersionColumns {
    * The primary key of a catalog's table.
    *
    * @return
-   *   on the left the name of a column of the key that the input has not
+   *   left: the name of a key column that the input lacks
    */
   def primaryKey(input: LogicalPlan): Option[Either[String, Seq[Attribute]]] =
     Option
@@ -168,12 +171,12 @@ private[temporal] object VersionColumns {
       }
       .flatten
 
-  /** The rows of a join or of an aggregation are not versions of what it reads. */
+  /** The rows of a join or an aggregation are not versions of its input. */
   private def isOneTable(input: LogicalPlan): Boolean =
     !input.exists(operator => operator.children.size > 1 || operator.isInstanceOf[Aggregate])
 }
 
-/** From which columns, or fields, below the projections of a plan its columns are taken. */
+/** The columns or fields, below the projections of a plan, from which its columns are taken. */
 final private[temporal] class ColumnLineage(plan: LogicalPlan) {
   private val origins: AttributeMap[Expression] = AttributeMap(plan.collect { case Project(list, _) =>
     list.flatMap {
@@ -183,7 +186,10 @@ final private[temporal] class ColumnLineage(plan: LogicalPlan) {
     }
   }.flatten)
 
-  /** What a column, or a field of one, is at each level, from the plan's output downwards. */
+  /**
+   * The expression for a column, or a field of one, at each level, from the plan's output
+   * downwards.
+   */
   def of(column: Expression): Seq[Expression] =
     Iterator
       .iterate(Option(column))(_.flatMap(below))
@@ -197,7 +203,7 @@ final private[temporal] class ColumnLineage(plan: LogicalPlan) {
     case _ => None
   }
 
-  /** A view casts each of its columns to the type that it has. */
+  /** A view casts each of its columns to the column's own type. */
   private def passedOn(value: Expression): Option[Expression] = value match {
     case column: Attribute => Some(column)
     case field: GetStructField => passedOn(field.child).map(child => field.copy(child = child))

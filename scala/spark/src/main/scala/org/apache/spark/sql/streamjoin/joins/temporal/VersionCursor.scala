@@ -6,20 +6,20 @@ import streamjoin.core.Side
 
 /**
  * Merges facts with the versions that leave the buffer; both are sorted by key, then by time. It
- * holds two versions of a key in memory, and looks up once which one the key had before them.
+ * holds two versions of a key in memory, and looks up the version before them once.
  *
- * The last version of a key becomes the key's newest in the table.
+ * The last version of a key becomes its newest version in the table.
  *
  * @param rows
- *   versions by key and time; of those with the same key and time, the last one wins
+ *   versions by key and time; among those with the same key and time, the last one wins
  * @param newest
- *   looks up the version that the key of a fact had before these, or null
+ *   looks up the version before these for the key of a fact, or null
  * @param keep
  *   receives the last version of each key
  * @param values
- *   takes values that were not sent from the version before
+ *   fills in values that were not sent from the previous version
  * @param newestOf
- *   looks up the version that the key of a version had before these, or null
+ *   looks up the version before these for the key of a version, or null
  */
 final private[temporal] class VersionCursor(
     spec: TemporalTaskSpec,
@@ -50,7 +50,7 @@ final private[temporal] class VersionCursor(
 
   private def time(row: UnsafeRow): Long = row.getLong(right.field)
 
-  /** The version that is valid for a fact, or null. The row can be used until the next call. */
+  /** The version that is valid for a fact, or null. The row is valid until the next call. */
   def versionOf(fact: UnsafeRow): UnsafeRow = {
     if (key == null || !keyOrder.isSame(key, keyOfInput, fact, Side.Left.index)) moveTo(fact)
     val at = fact.getLong(spec.inputs.head.field)
@@ -96,7 +96,7 @@ final private[temporal] class VersionCursor(
     found
   }
 
-  /** The version read last of the current key, or the one that it had before; if that is known. */
+  /** The last version that was read for the current key, or the one before it, if it is known. */
   private var latest: UnsafeRow = _
   private var foundBefore = false
 

@@ -8,9 +8,9 @@ import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
 import streamjoin.core.Operation
 
 /**
- * Values that a version does not have ([[Unavailable]]) are those of the version before it, in the
- * order of versions. They are looked up when the version is: one that comes later, but belongs in
- * between, counts.
+ * Fills in the values that a version lacks ([[Unavailable]]) from the version before it, in the
+ * order of versions. They are looked up together with the version, so a version that arrives later
+ * but belongs in between counts.
  */
 final private[temporal] class VersionValues(
     placeholder: String,
@@ -28,11 +28,11 @@ final private[temporal] class VersionValues(
     spec.output.exists(_.exprId == column.exprId) || spec.condition.exists(_.references.contains(column))
   }
 
-  /** Whether values of a version may be those of the one before it. */
+  /** Whether a version may take values from the one before it. */
   def asksBefore(version: UnsafeRow): Boolean =
     operationOf(version) == Operation.Update && unavailable.isIn(version)
 
-  /** The version with what the one before it has; null or a delete has nothing. */
+  /** The version with values filled in from the one before it; null or a delete has no values. */
   def filled(version: UnsafeRow, before: UnsafeRow): UnsafeRow =
     if (before == null || operationOf(before).ends || !asksBefore(version)) version
     else
@@ -42,7 +42,7 @@ final private[temporal] class VersionValues(
       }
 
   /**
-   * The version with null for what is not known.
+   * The version with null for unknown values.
    *
    * @param count
    *   called for each such value

@@ -17,7 +17,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.core.Side
 
 /**
- * How a stream is the history of a table, as a user describes it; [[Changelog]] says what is read.
+ * The user's description of a stream as the history of a table; [[Changelog]] reads it.
  *
  * @param input
  *   the stream, with a watermark
@@ -26,13 +26,13 @@ import streamjoin.core.Side
  * @param time
  *   column with the time from which a version is valid; without it, the one with a watermark
  * @param op
- *   column that says whether a row is a version or deletes its key; in an envelope `op`
+ *   column that says whether a row is a version or deletes its key; `op` in an envelope
  * @param order
  *   column that breaks ties
  * @param unavailable
  *   stands for a value that was not sent
  * @param words
- *   for errors: Python's, or those of SQL
+ *   the wording of errors: for Python or for SQL
  */
 final case class VersionedInput(
     input: DataFrame,
@@ -53,7 +53,9 @@ final case class VersionedInput(
     case None => quoteIfNeeded(EventTimeOfInput.of(plan, Side.Right, words).name)
   }
 
-  /** Spark makes a column of a field with a watermark: `WATERMARK payload.since DELAY OF ...`. */
+  /**
+   * Spark converts a field with a watermark to a column: `WATERMARK payload.since DELAY OF ...`.
+   */
   private def markedFrom(name: String): Option[Attribute] = {
     val lineage = new ColumnLineage(plan)
     Try(plan.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)).toOption.flatten
@@ -65,7 +67,7 @@ final case class VersionedInput(
       }
   }
 
-  /** As it would be with the operation of an envelope. */
+  /** The input with the operation of an envelope. */
   private lazy val envelope: Changelog = {
     val named = op.orElse(input.columns.find(SQLConf.get.resolver(_, Op)))
     Changelog(input, key, named, Some(givenTime), order, unavailable, call)

@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.state.RowLayout
 
 /**
- * Some of the keys of an input, with the times of their rows: those with the lowest hash values, so
- * that the samples of two inputs have keys in common if the inputs do. Keys that differ only in
- * blanks, case or leading zeros have the same hash value.
+ * A sample of the keys of an input, with the times of their rows. It contains the keys with the
+ * lowest hash values, so that the samples of two inputs share keys if the inputs do. Keys that
+ * differ only in blanks, case or leading zeros have the same hash value.
  */
 final private[streamjoin] class KeySample extends Serializable {
   import KeySample._
@@ -16,7 +16,7 @@ final private[streamjoin] class KeySample extends Serializable {
   private val entries = mutable.TreeMap.empty[Long, Entry]
   private var all = true
 
-  /** The hash value of a key that is kept is not higher. */
+  /** The highest hash value of a sampled key. */
   private var highest = Long.MaxValue
 
   def add(row: UnsafeRow, layout: RowLayout): Unit = {
@@ -44,12 +44,12 @@ final private[streamjoin] class KeySample extends Serializable {
 
   def size: Int = entries.size
 
-  /** Whether it has all keys of its rows. */
+  /** Whether the sample contains all keys of the rows. */
   def isAll: Boolean = all
 
   def keys: Seq[Entry] = entries.values.toSeq
 
-  /** The keys of both, each as it is here and there. */
+  /** The keys in both samples, each as it occurs in this one and in the other one. */
   def common(other: KeySample): Seq[(Entry, Entry)] =
     entries.toSeq.flatMap { case (hash, entry) => other.entries.get(hash).map(entry -> _) }
 }

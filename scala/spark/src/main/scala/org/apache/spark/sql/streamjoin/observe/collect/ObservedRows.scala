@@ -5,8 +5,8 @@ import scala.collection.mutable
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
 
 /**
- * What the tasks have counted about the rows of an operator in a run. The counts of keys are halved
- * now and then, so that keys which were hot long ago are forgotten.
+ * The counts of the tasks about the rows of an operator in a run. The counts of keys are halved
+ * from time to time, so that keys that were hot long ago are forgotten.
  */
 final private[streamjoin] class ObservedRows {
   import ObservedRows._
@@ -24,11 +24,11 @@ final private[streamjoin] class ObservedRows {
 
   /**
    * @param reports
-   *   of a batch
+   *   reports of a batch
    * @param paths
-   *   how the rows of each input came to the operator
+   *   the path of the rows of each input to the operator
    * @param newest
-   *   of each input, the newest event time that the lateness of its rows is counted from
+   *   for each input, the newest event time, against which the lateness of its rows is measured
    */
   def add(reports: TaskReports, paths: Seq[RowPath], newest: Seq[Option[Long]]): Unit = synchronized {
     val observed = reports.observed
@@ -70,7 +70,7 @@ final private[streamjoin] class ObservedRows {
       if (all.rows <= Many) all else all.copy(rows = all.rows / 2, nulls = all.nulls / 2)
   }
 
-  /** The samples begin anew after a batch with a match. */
+  /** The samples are reset after a batch with a match. */
   private def compare(observed: Seq[RowObserver.Observed], came: Seq[Long]): Unit =
     if (observed.exists(_.matches > 0)) samples = None
     else if (came.forall(_ > 0) && samples.isEmpty) samples = Some((new KeySample, new KeySample))
@@ -80,7 +80,7 @@ final private[streamjoin] class ObservedRows {
         right.add(ofRight)
       }
 
-  /** Whether the tasks of the next batch sample keys: they do as long as nothing matches. */
+  /** Whether the tasks of the next batch sample keys: they do so until a row matches. */
   def samplesKeys: Boolean = synchronized(samples.isDefined)
 
   /** Samples of the keys of both inputs since the last match; none if rows have matched since. */
@@ -97,29 +97,29 @@ final private[streamjoin] class ObservedRows {
    */
   def aggregated: Option[(Waiting, Long)] = synchronized(above.map(_ -> rowsOut))
 
-  /** Where the rows of an input go. */
+  /** The steps that remove rows of an input. */
   def inflow(at: Int): Inflow = synchronized(inflows(at))
 
   /** The rows of an input that passed its marks. */
   def marked(at: Int): Seq[RowPath.Marked] =
     synchronized(marks.collect { case ((`at`, _), marked) => marked }.toSeq)
 
-  /** The rows of an input, and how many of them have a null in their key. */
+  /** The number of rows of an input, and how many of them have a null in their key. */
   def rowsWithoutKey(at: Int): (Long, Long) = synchronized((rows(at), nullKeys(at)))
 
-  /** How far the rows of an input were behind the newest one of the batches before. */
+  /** How far the rows of an input were behind the newest row of earlier batches. */
   def lateness(at: Int): TimeHistogram = synchronized(late(at).fromZero)
 
-  /** How far a row was ahead of the others, in ms, if nearly all rows since have been behind it. */
+  /** How far a row was ahead of the others, in ms, if nearly all later rows have been behind it. */
   def leap(at: Int): Option[Long] = synchronized(leaps(at).filter(_.behind > 0).map(_.millis))
 
   /**
    * Adds the messages of a batch.
    *
    * @param unread
-   *   how many of them said nothing
+   *   how many of them were empty
    * @return
-   *   the number of messages, once there are many and none has said something
+   *   the number of messages, once there are many and all of them were empty
    */
   def addMessages(messages: Long, unread: Long): Option[Long] = synchronized {
     val before = unsaid
@@ -128,14 +128,14 @@ final private[streamjoin] class ObservedRows {
     Option.when(said == 0 && before < UnreadMessages.Many && unsaid >= UnreadMessages.Many)(unsaid)
   }
 
-  /** The number of matches, and the distances, in ms, below which shares of them lie. */
+  /** The number of matches, and quantiles of their distances, in ms. */
   def quantiles(shares: Double*): (Long, Seq[Long]) = synchronized {
     (distances.total, shares.flatMap(distances.quantile))
   }
 
   /**
    * The hottest keys of an input with their shares of its rows, the hottest first; none if few rows
-   * have come.
+   * have arrived.
    */
   def hotKeys(at: Int): Seq[(String, Double)] = synchronized {
     if (rows(at) < Few) Nil
@@ -156,20 +156,22 @@ private object ObservedRows {
   private val Shown = 5
 
   /**
-   * A row, or very few, far ahead of all others.
+   * One row, or very few, far ahead of all others.
    *
    * @param time
-   *   of the row, in microseconds, about
+   *   approximate time of the row, in microseconds
    * @param millis
-   *   how far ahead it is
+   *   how far it is ahead
    * @param behind
-   *   rows that came later and are far behind it
+   *   later rows that are far behind it
    * @param along
-   *   rows that came later and are not
+   *   later rows that are not
    */
   final private case class Leap(time: Long, millis: Long, behind: Long, along: Long) {
 
-    /** None once rows have followed it. A batch that does not know it yet says nothing. */
+    /**
+     * None once other rows have caught up. A batch that does not know the row yet has no effect.
+     */
     def after(lateness: TimeHistogram, newest: Option[Long]): Option[Leap] =
       if (newest.forall(_ < time - millis * 500)) Some(this)
       else {

@@ -8,16 +8,17 @@ import org.apache.spark.sql.streamjoin.state.RowLayout
 import streamjoin.core.Side
 
 /**
- * What a task counts about its rows for those who look at the query: how far each row is behind,
- * how far apart matches are, and which keys have most of the rows. No row depends on it. Of many
- * rows a part is looked at and weighted; which one depends on their number alone.
+ * Counts a task's rows for monitoring: how late each row is, how far apart matches are, and which
+ * keys have the most rows. It does not affect the output. If there are many rows, it samples and
+ * weights them; the selection depends only on the number of rows.
  *
  * @param newest
- *   by input: the newest event time, in microseconds, that the watermark of late rows comes from
+ *   by input: the newest event time, in microseconds, from which the watermark for late rows is
+ *   computed
  * @param layouts
  *   by input
  * @param samples
- *   whether to keep a sample of the keys, which costs more: to compare those of the two inputs
+ *   whether to keep a sample of the keys, to compare those of the two inputs. This costs more.
  */
 final private[streamjoin] class RowObserver(
     newest: Seq[Option[Long]],
@@ -35,16 +36,16 @@ final private[streamjoin] class RowObserver(
   private val nullKeys = new Array[Long](2)
   private val sampled = if (samples) Array.fill(2)(new KeySample) else null
 
-  /** A row of an input, late or not. */
+  /** Counts a row of an input, late or not. */
   def came(side: Side, time: Long): Unit = {
     val base = bases(side.index)
     if (base != Long.MinValue) lateness(side.index).add(base - time, 1)
   }
 
-  /** A row that has no match, because its key has a null. */
+  /** Counts a row that has no match because its key has a null. */
   def hasNullKey(side: Side): Unit = nullKeys(side.index) += 1
 
-  /** A row that is kept. */
+  /** Counts a row that is buffered. */
   def kept(side: Side, row: UnsafeRow): Unit = {
     val seen = keys(side.index)
     if (seen != null) seen.add(row)
@@ -52,8 +53,8 @@ final private[streamjoin] class RowObserver(
   }
 
   /**
-   * Counts a match; whether its distance is asked for. There may be far more matches than rows, so
-   * this has to be cheap.
+   * Counts a match; returns whether its distance is needed. There may be far more matches than
+   * rows, so this must be cheap.
    */
   def asksForMatch: Boolean = {
     matches += 1
@@ -61,7 +62,7 @@ final private[streamjoin] class RowObserver(
   }
 
   /**
-   * The distance of the match that was counted last.
+   * Records the distance of the match that was counted last.
    *
    * @param left
    *   time of the left row
@@ -81,47 +82,47 @@ final private[streamjoin] class RowObserver(
 
 private[streamjoin] object RowObserver {
 
-  /** Of the first rows, each counts. */
+  /** Each of the first rows is observed. */
   final private val ExactRows = 256L
 
-  /** Of further matches, one of so many: a power of two. */
+  /** Every so many-th later match is observed: a power of two. */
   final private val OfMatches = 64L
 
-  /** Of further kept rows, one of so many: a power of two. */
+  /** Every so many-th later buffered row is observed: a power of two. */
   final private val OfRows = 64L
 
   /** A key with a lower share of a task's rows is not hot. */
   private val Share = 0.05
 
-  /** Of further rows, a key was among fewer by chance. */
+  /** A key with fewer observed rows than this may have been sampled by chance. */
   private val MinSampleHits = 4L
 
-  /** Fewer rows say nothing about their keys. */
+  /** Fewer rows do not allow a conclusion about their keys. */
   private val MinRows = 100L
 
-  /** Of each task. */
+  /** The maximum number of hot keys per task. */
   private val Keys = 3
 
   /**
    * @param key
    *   its values as text
    * @param rows
-   *   about as many rows of the batch
+   *   the approximate number of its rows in the batch
    */
   final case class HotKey(key: String, rows: Long)
 
   /**
    * @param lateness
-   *   of the rows of each input: how far they are behind the newest row of earlier batches; below
-   *   zero if they are ahead of it
+   *   for the rows of each input: how far they are behind the newest row of earlier batches;
+   *   negative if they are ahead of it
    * @param distances
-   *   of matches: the time of the right row minus that of the left one
+   *   for matches: the time of the right row minus that of the left one
    * @param hotKeys
    *   by input
    * @param nullKeys
-   *   by input: rows that have no match because of a null in their key
+   *   by input: rows without a match because of a null in their key
    * @param samples
-   *   of the keys, by input
+   *   samples of the keys, by input
    */
   final case class Observed(
       lateness: IndexedSeq[TimeHistogram],
@@ -133,8 +134,8 @@ private[streamjoin] object RowObserver {
   )
 
   /**
-   * The most frequent keys among the rows of one input. Keys are told apart by their hash; the text
-   * is made of those that are frequent.
+   * The most frequent keys among the rows of one input. Keys are distinguished by their hash; only
+   * frequent ones are converted to text.
    */
   final private class HotKeys(layout: RowLayout) {
     private val sketch = new LongsSketch(64)
@@ -154,7 +155,7 @@ private[streamjoin] object RowObserver {
         texts(hash) = layout.keyText(row)
     }
 
-    /** A key with more rows is hot. One or two rows that happen to be counted do not make it so. */
+    /** A key with more rows is hot. One or two sampled rows are not sufficient. */
     private def hot: Long =
       math.max((rows * Share).toLong, if (rows > ExactRows) MinSampleHits * OfRows else 0L)
 

@@ -11,22 +11,22 @@ import org.apache.spark.sql.streamjoin.base.{OwnExec, PredicateParts}
 import org.apache.spark.sql.streamjoin.watermark.NewestTimeExec
 
 /**
- * How many rows of an input are left after each step from its source to an operator, in a batch
- * that has run. The steps are counted by Spark's own metrics, so this costs a task nothing.
+ * How many rows of an input remain after each step from its source to an operator, in a finished
+ * batch. Spark's own metrics count the steps, so this costs the tasks nothing.
  *
  * @param read
- *   rows that the sources gave
+ *   rows that the sources returned
  * @param files
- *   files that were read, where a source reads files
+ *   number of files read, for sources that read files
  * @param inReader
- *   conditions that a reader of files applies by itself, so that the rows without them are not
- *   among those read
+ *   conditions that a file reader applies itself, so that rows that fail them do not count as read
  * @param steps
- *   those that removed rows, from the source up
+ *   the steps that removed rows, from the source up
  * @param isDeferred
- *   whether an operator of Spark's below keeps rows, so that one that does not come may come later
+ *   whether a Spark operator below buffers rows, so that a missing row may arrive later
  * @param marked
- *   rows that have passed `withWatermark`, and how many of them have a null there, by column
+ *   rows that have passed `withWatermark`, and how many of them have a null in that column, by
+ *   column
  */
 final private[streamjoin] case class RowPath(
     read: Long,
@@ -48,17 +48,17 @@ final private[streamjoin] case class RowPath(
 
 private[streamjoin] object RowPath {
 
-  /** What removes rows. */
+  /** A step that removes rows. */
   sealed trait Remover {
     def words: String
   }
 
-  /** A filter that only asks whether columns are null, as Spark infers it from a join. */
+  /** A filter that only checks whether columns are null, as Spark infers from a join. */
   final case class NullFilter(columns: Seq[String]) extends Remover {
     override def words: String = columns.map(column => s"$column IS NOT NULL").mkString(" AND ")
   }
 
-  /** @param words the condition of a filter, as users write it */
+  /** @param words the condition of a filter, in the user's terms */
   final case class Condition(override val words: String) extends Remover
 
   /** @param words name of Spark's operator */
@@ -75,10 +75,10 @@ private[streamjoin] object RowPath {
   /** @param input the child of an operator in an executed plan */
   def of(input: SparkPlan): RowPath = walk(input).map(_.path).getOrElse(Nothing)
 
-  /** @param rows that have passed a step, if they are counted there */
+  /** @param rows that have passed a step, if the step counts them */
   final private case class Walked(rows: Option[Long], path: RowPath)
 
-  /** None of a plan that reads no stream. */
+  /** None for a plan that reads no stream. */
   private def walk(plan: SparkPlan): Option[Walked] = plan match {
     case adaptive: AdaptiveSparkPlanExec => walk(adaptive.executedPlan)
     case stage: QueryStageExec => walk(stage.plan)
@@ -118,7 +118,7 @@ private[streamjoin] object RowPath {
     Walked(rows, Nothing.copy(read = rows.getOrElse(0), files = files, inReader = inReader))
   }
 
-  /** None where Spark does not count them. */
+  /** None if Spark does not count them. */
   private def count(plan: SparkPlan): Option[Long] = plan.metrics.get(Rows).map(_.value)
 
   private def marked(mark: EventTimeWatermarkExec): Marked = {
@@ -139,13 +139,13 @@ private[streamjoin] object RowPath {
     case other => Operator(other.nodeName)
   }
 
-  /** Without the null checks that Spark infers from other conjuncts. */
+  /** The condition without the null checks that Spark infers from other conjuncts. */
   private def said(conjuncts: Seq[Expression]): Seq[Expression] = {
     val (checks, others) = conjuncts.partition(_.isInstanceOf[IsNotNull])
     others ++ checks.filterNot(check => others.exists(other => check.references.subsetOf(other.references)))
   }
 
-  /** A field that is read out of a text is called as in there. */
+  /** A field that is parsed from a text gets its name in the text. */
   private def name(value: Expression): String = value match {
     case column: Attribute => column.name
     case field: GetStructField => field.extractFieldName
@@ -153,7 +153,7 @@ private[streamjoin] object RowPath {
     case other => text(other)
   }
 
-  /** As SQL, without Spark's qualifiers and outer parentheses. */
+  /** The expression as SQL, without Spark's qualifiers and outer parentheses. */
   private def text(condition: Expression): String = {
     val sql = condition
       .transform { case column: Attribute => column.withQualifier(Nil) }
@@ -171,13 +171,13 @@ private[streamjoin] object RowPath {
 }
 
 /**
- * What has become of the rows of an input since the last batch in which one of them reached the
- * operator, in one run.
+ * What happened to the rows of an input since the last batch in which one of them reached the
+ * operator, within one run.
  *
  * @param batches
- *   in which another input had rows, and none of this one reached the operator
+ *   number of batches in which another input had rows, but no row of this one reached the operator
  * @param path
- *   their rows, added up
+ *   the sum of their rows
  * @param hadRows
  *   whether a row has reached the operator before
  */
@@ -195,7 +195,7 @@ final private[streamjoin] case class Inflow(
    * @param reached
    *   rows that reached the operator in a batch
    * @param others
-   *   rows of the other inputs that did
+   *   rows of the other inputs that reached the operator
    */
   def after(path: RowPath, reached: Long, others: Long): Inflow =
     if (reached > 0) Inflow(hadRows = true)

@@ -5,24 +5,26 @@ import org.apache.spark.util.AccumulatorV2
 import streamjoin.core.Side
 
 /**
- * What a task says of its state and its work: more than Spark's metrics, which are sums over tasks.
+ * A task's report about its state and its work, with more detail than Spark's metrics, which are
+ * sums over tasks.
  *
  * @param lowest
- *   by watermark key: the lowest time in state, in microseconds; none is [[TaskReport.NoRow]]
+ *   by watermark key: the lowest time in state, in microseconds; [[TaskReport.NoRow]] if there is
+ *   none
  * @param rows
  *   rows in state, by input
  * @param bytes
- *   bytes of these rows, as Spark has them
+ *   bytes of these rows in Spark's format
  * @param in
- *   rows that came in the batch, by input
+ *   rows of the batch, by input
  * @param out
- *   rows that were emitted
+ *   number of emitted rows
  * @param millis
  *   from the opening of the state store to its commit
  * @param indexBytes
  *   memory of the index
  * @param observed
- *   about its rows, where they are observed
+ *   the observations about its rows, if they are observed
  */
 final private[streamjoin] case class TaskReport(
     lowest: Array[Long],
@@ -71,7 +73,7 @@ final private[streamjoin] class TaskReports(private var reports: Map[Int, TaskRe
     (time, key) <- report.lowest.iterator.zipWithIndex if time != TaskReport.NoRow
   } yield key -> time).toSeq.groupMapReduce(_._1)(_._2)(math.min)
 
-  /** What the tasks have counted about their rows. */
+  /** The observations of the tasks about their rows. */
   def observed: Seq[RowObserver.Observed] = reports.valuesIterator.flatMap(_.observed).toSeq
 
   /** A figure over all tasks. */

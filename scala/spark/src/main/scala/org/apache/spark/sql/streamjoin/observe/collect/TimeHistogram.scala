@@ -3,14 +3,14 @@ package org.apache.spark.sql.streamjoin.observe.collect
 import java.io.{Externalizable, ObjectInput, ObjectOutput}
 
 /**
- * Counts time spans, in buckets whose width is a quarter of a power of two: a span is known to a
- * quarter of its size, in milliseconds. Each task sends its own to the driver, so the buckets that
- * have counted nothing are not written.
+ * Counts time spans in buckets whose width is a quarter of a power of two: a span is known to
+ * within a quarter of its size, in milliseconds. Each task sends its histogram to the driver, so
+ * empty buckets are not written.
  */
 final private[streamjoin] class TimeHistogram extends Externalizable {
   import TimeHistogram._
 
-  /** By size; those of the negative spans apart. */
+  /** The counts by size, with negative spans separate. */
   private var positive = Array.emptyLongArray
   private var negative = Array.emptyLongArray
 
@@ -52,7 +52,7 @@ final private[streamjoin] class TimeHistogram extends Externalizable {
     negative = read()
   }
 
-  /** The same with zero in place of what is below. */
+  /** The histogram with negative spans replaced by zero. */
   def fromZero: TimeHistogram = {
     val all = new TimeHistogram
     all.add(this)
@@ -63,7 +63,7 @@ final private[streamjoin] class TimeHistogram extends Externalizable {
 
   def total: Long = positive.sum + negative.sum
 
-  /** Those that have counted something, the lowest first. */
+  /** The non-empty buckets, the lowest first. */
   def buckets: Seq[Bucket] = {
     val below = negative.indices.reverse.map { at =>
       Bucket(-lowest(at + 1) + 1, -lowest(at) + 1, negative(at))
@@ -73,8 +73,8 @@ final private[streamjoin] class TimeHistogram extends Externalizable {
   }
 
   /**
-   * The end of the bucket below which a share of the spans lies, in milliseconds; none without
-   * spans.
+   * The upper end of the bucket that contains the given quantile of the spans, in milliseconds;
+   * none without spans.
    */
   def quantile(share: Double): Option[Long] = {
     val needed = share * total
@@ -93,7 +93,7 @@ private[streamjoin] object TimeHistogram {
    */
   final case class Bucket(from: Long, to: Long, count: Long)
 
-  /** Sizes below 4 have a bucket each. */
+  /** Each size below 4 has its own bucket. */
   private def bucket(size: Long): Int =
     if (size < 4) size.toInt
     else {

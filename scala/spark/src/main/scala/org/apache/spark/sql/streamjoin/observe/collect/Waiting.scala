@@ -11,13 +11,13 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 import org.apache.spark.sql.streamjoin.base.OwnExec
 
 /**
- * An aggregation of Spark's above an operator of ours, after a batch. It emits a group once the
+ * A Spark aggregation above one of our operators, after a batch. It emits a group once the
  * watermark is later than the end of its window.
  *
  * @param groups
- *   that it keeps
+ *   number of groups that it keeps
  * @param emitted
- *   groups that it emitted in the batch
+ *   number of groups that it emitted in the batch
  * @param watermark
  *   in milliseconds
  */

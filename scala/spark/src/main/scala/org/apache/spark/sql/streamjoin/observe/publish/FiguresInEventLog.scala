@@ -14,8 +14,8 @@ import org.apache.spark.status.{AppHistoryServerPlugin, ElementTrackingStore, KV
 import org.apache.spark.ui.SparkUI
 
 /**
- * The history server's part: reads the figures out of an event log, and shows them in the tab. What
- * fails here is logged and leaves the rest of the server's page as it is.
+ * The part for the history server: reads the figures from an event log and shows them in the tab.
+ * Failures are logged and do not affect the rest of the server's page.
  */
 final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin with Logging {
 
@@ -33,7 +33,7 @@ final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin
     if (stored.nonEmpty) {
       val batches = new RecentBatches(keepsSeries = true)
       stored.foreach { query =>
-        // A store on disk may have been written when there was no series yet.
+        // A store on disk may have been written before series existed.
         val series = Option(query.series).getOrElse(query.lines)
         batches.restore(UUID.fromString(query.id), Option(query.name), query.lines, series)
       }
@@ -42,7 +42,7 @@ final private[streamjoin] class FiguresInEventLog extends AppHistoryServerPlugin
   }
 }
 
-/** Keeps the last figures while a log is read; the server's store has them once it is read. */
+/** Keeps the last figures while a log is being read; afterwards they are in the server's store. */
 final private[publish] class FiguresOfLog(store: ElementTrackingStore, guard: Guard) extends SparkListener {
   private val batches = new RecentBatches(keepsSeries = true)
   private val mapper = new ObjectMapper()
@@ -70,7 +70,7 @@ final private[publish] class FiguresOfLog(store: ElementTrackingStore, guard: Gu
  * @param position
  *   the query with the last batch has the highest
  * @param series
- *   of all its batches, as points of a chart
+ *   all its batches, as points of a chart
  */
 final private[publish] class StoredFigures(
     @KVIndexParam val id: String,

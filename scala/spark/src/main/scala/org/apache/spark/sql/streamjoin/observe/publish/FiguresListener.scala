@@ -21,8 +21,8 @@ import org.apache.spark.sql.streamjoin.observe.read.{
 }
 
 /**
- * Passes the figures of each batch on to those who show or keep them. What fails here is logged,
- * once for each query, and reaches no query.
+ * Passes the figures of each batch to the components that show or store them. Failures are logged
+ * once per query and never affect the query.
  */
 final private[streamjoin] class FiguresListener(session: SparkSession)
     extends StreamingQueryListener
@@ -31,7 +31,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 
   private val queries = TrieMap.empty[UUID, Watched]
 
-  /** In the query's thread: later it may have ended, and Spark knows it no more. */
+  /** In the query's thread, because the query may end later and Spark then forgets it. */
   override def onQueryStarted(event: QueryStartedEvent): Unit = newGuard("start") {
     RunningQuery
       .of(session, event.id)
@@ -90,7 +90,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
       }
     }
 
-  /** There was nothing to do: it may never have had a batch. */
+  /** There was no data: the query may never have had a batch. */
   override def onQueryIdle(event: QueryIdleEvent): Unit = queries.get(event.runId).foreach { watched =>
     watched.guard("metrics")(watched.metrics.foreach(_.idle()))
   }
@@ -115,7 +115,7 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
 
 private[streamjoin] object FiguresListener {
 
-  /** That of all nodes of ours, in whichever package below it. */
+  /** The common package prefix of all our plan nodes. */
   private val Package = classOf[FiguresListener].getPackageName.stripSuffix("observe.publish")
 
   final private class Watched(
@@ -131,7 +131,7 @@ private[streamjoin] object FiguresListener {
     val showsKeys: Boolean = query.sparkSession.sessionState.conf.getConf(StreamJoinConf.UiShowKeys)
   }
 
-  /** Begins to pass on the figures of a session's queries. */
+  /** Starts to pass on the figures of a session's queries. */
   def listen(session: SparkSession): Unit =
     SessionListeners.addOnce(session)(new FiguresListener(session))
 }

@@ -8,9 +8,10 @@ import org.apache.spark.SparkContext
 import org.apache.spark.metrics.source.Source
 
 /**
- * The figures of the queries that run in a driver, as gauges of Spark's metrics. One source for all
- * of them: Spark takes on what is added to its registry and removed from it later, and when Spark
- * removes a source, it also removes those whose names begin alike.
+ * The figures of the queries that run in a driver, as gauges of Spark's metrics. All queries share
+ * one source, for two reasons: Spark notices gauges that are added to its registry or removed from
+ * it later, and when Spark removes a source, it also removes sources whose names start with the
+ * same text.
  */
 final private[publish] class FiguresSource extends Source {
   import FiguresSource._
@@ -21,12 +22,12 @@ final private[publish] class FiguresSource extends Source {
   private var queries = Map.empty[UUID, Shown]
 
   /**
-   * The figures of a query's last batch; what is not among them any more is removed.
+   * Sets the figures of a query's last batch; figures that no longer exist are removed.
    *
    * @param id
-   *   of the query, the same in each run
+   *   id of the query, the same in each run
    * @param query
-   *   its name, or its id
+   *   name of the query, or its id
    */
   def update(run: UUID, id: UUID, query: String, figures: Map[String, Long]): Unit = synchronized {
     val shown = queries.getOrElse(run, Shown(free(query, id), Map.empty))
@@ -39,14 +40,14 @@ final private[publish] class FiguresSource extends Source {
     queries += run -> shown.copy(gauges = kept ++ added)
   }
 
-  /** A query that has ended has no metrics. */
+  /** Removes the metrics of a query that has ended. */
   def remove(run: UUID): Unit = synchronized {
     for (shown <- queries.get(run); name <- shown.gauges.keys)
       metricRegistry.remove(full(shown.name, name))
     queries -= run
   }
 
-  /** Queries of two sessions may have one name, and two names may become one. */
+  /** Queries of two sessions may have the same name, and two names may become equal. */
   private def free(query: String, id: UUID): String = {
     val name = MetricNames.part(query)
     Iterator(name, s"${name}_${MetricNames.unique(query)}", s"${name}_${id.toString.take(8)}")
@@ -60,7 +61,7 @@ final private[publish] class FiguresSource extends Source {
 private[publish] object FiguresSource {
   val Name = "streamjoin"
 
-  /** That of a driver, registered when it is first asked for. */
+  /** The source of a driver, registered on first use. */
   def of(context: SparkContext): FiguresSource = synchronized {
     val metrics = context.env.metricsSystem
     metrics.getSourcesByName(Name).collectFirst { case source: FiguresSource => source }.getOrElse {

@@ -5,15 +5,15 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.util.control.NonFatal
 
 /**
- * Runs what must not fail a query. Of each kind of work the first failure is logged.
+ * Runs code that must not fail a query. The first failure of each kind of work is logged.
  *
  * @param log
- *   takes the kind and the failure
+ *   receives the kind and the failure
  */
 final private[publish] class Guard(log: (String, Throwable) => Unit) {
   private val failed = ConcurrentHashMap.newKeySet[String]()
 
-  /** Also where a platform lacks classes that Spark's web page is made with. */
+  /** Includes errors on platforms that lack classes of Spark's web page. */
   def apply(what: String)(run: => Unit): Unit =
     try run
     catch {

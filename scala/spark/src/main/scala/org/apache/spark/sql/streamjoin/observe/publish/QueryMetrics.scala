@@ -9,13 +9,13 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.streamjoin.base.{Figures, RunningQuery}
 
 /**
- * The metrics of a run of a query, by its figures. Counts add up since the run began: who looks
- * less often than there are batches misses none.
+ * The metrics of a run of a query, computed from its figures. Counts add up since the start of the
+ * run, so a reader that polls less often than once per batch misses nothing.
  *
  * @param isOurs
- *   whether the query joins streams, or has other parts of ours; asked after its first trigger
+ *   whether the query has joins or other streamjoin operators; evaluated after its first trigger
  * @param taskMemory
- *   bytes that the index of a task may take
+ *   maximum number of bytes of a task's index
  */
 final private[publish] class QueryMetrics(
     source: FiguresSource,
@@ -29,12 +29,12 @@ final private[publish] class QueryMetrics(
   private var totals = Map.empty[Seq[String], Long]
   private var batches = 0L
 
-  /** It has looked for rows and found none: there may never be a batch. */
+  /** The query has looked for rows and found none: there may never be a batch. */
   def idle(): Unit = if (batches == 0) show(Nil)
 
   /**
    * @param figures
-   *   of the batch; none if the query has no operator of ours
+   *   figures of the batch; none if the query has no streamjoin operator
    */
   def add(progress: StreamingQueryProgress, figures: Option[JsonNode]): Unit = {
     val batch = figures.toSeq.flatMap(ofOperators)
@@ -48,7 +48,7 @@ final private[publish] class QueryMetrics(
   }
 
   private def show(figures: Seq[(Seq[String], Long)]): Unit = if (figures.nonEmpty || isMeasured) {
-    // One that ends by itself is not missing when it is gone.
+    // A query that ends by itself is not reported as missing afterwards.
     val goesOn = Option.unless(RunningQuery.endsByItself(query))(Seq("running") -> 1L)
     val name = Option(query.name).getOrElse(query.id.toString)
     val all = MetricNames.distinct(figures ++ goesOn :+ (Seq("batchesTotal") -> batches))
@@ -96,7 +96,10 @@ private[publish] object QueryMetrics {
       (parts :+ field.metric) -> (if (field.figure.addsUp) Added(value) else Now(value))
     }
 
-  /** How far the query is behind the arrangements that it reads; `ArrangementStream` reports it. */
+  /**
+   * How far the query lags behind the arrangements that it reads, as reported by
+   * `ArrangementStream`.
+   */
   private def readers(progress: StreamingQueryProgress): Seq[(Seq[String], Long)] =
     for {
       source <- progress.sources.toSeq

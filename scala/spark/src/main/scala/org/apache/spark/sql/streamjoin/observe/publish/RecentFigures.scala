@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.observe.publish.page.RecentBatches
 import org.apache.spark.sql.types.{StringType, StructType}
 
 /**
- * The figures of the last batches of this driver's queries, for who looks at a query that runs or
- * has just stopped.
+ * The figures of the last batches of this driver's queries, for queries that are running or have
+ * just stopped.
  */
 private[streamjoin] object RecentFigures {
 
@@ -18,7 +18,7 @@ private[streamjoin] object RecentFigures {
   /** A query's last batches, the newest last. */
   final private case class Recent(id: UUID, name: Option[String], lines: Vector[String])
 
-  /** As many as Spark keeps of a query's progress, by default. */
+  /** The number of progress reports that Spark keeps per query by default. */
   private val Batches = 100
 
   private val recent = new LeftBySessions[Recent](ofSession = 20, ofAll = 100)
@@ -34,11 +34,14 @@ private[streamjoin] object RecentFigures {
       Recent(id, name, (before.fold(Vector.empty[String])(_.lines) :+ line).takeRight(Batches))
     }
 
-  /** Those of a query that a session may find; the oldest batch first. */
+  /** The figures of a query that the session may see; the oldest batch first. */
   def of(session: SparkSession, idOrName: String): Option[Seq[String]] = recent
     .first(QueryOwner.of(session))(query => query.id.toString == idOrName || query.name.contains(idOrName))
     .map(_.lines)
 
-  /** For Spark's web page: of queries that it may show, and as far as it may. */
+  /**
+   * For Spark's web page: the figures of the queries that it may show, without values that it must
+   * not show.
+   */
   val shown: RecentBatches = new RecentBatches(keepsSeries = true)
 }

@@ -6,7 +6,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
 import org.apache.spark.sql.streamjoin.observe.publish.page.FiguresTab
 
-/** Shows the figures of a query's batches in Spark's web page, and writes them to its event log. */
+/** Shows the figures of a query's batches on Spark's web page, and writes them to its event log. */
 final private[publish] class ShownFigures(context: SparkContext) {
 
   def add(id: UUID, name: Option[String], line: String): Unit = {

@@ -17,7 +17,7 @@ import org.apache.spark.sql.streamjoin.operator.StateStores
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 
 /**
- * A checkpoint whose state is looked at. Nothing in it changes, and its query may run meanwhile.
+ * Reads the state in a checkpoint. It changes nothing, and the query may be running.
  *
  * @param root
  *   root folder of the checkpoint
@@ -28,11 +28,11 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
 
   private def folder(name: String) = new Path(root, name)
 
-  /** The logs create their folders, so they are opened only where these are. */
+  /** The logs create their folders, so they are opened only if the folders exist. */
   private def has(directory: String): Boolean =
     folder(directory).getFileSystem(hadoopConf).exists(folder(directory))
 
-  /** The batches whose state may still be there, the last one committed. */
+  /** The batches whose state may still exist, up to the last committed one. */
   lazy val batches: Seq[Long] = {
     val found = CommittedBatches.all(root, hadoopConf)
     if (found.isEmpty)
@@ -40,7 +40,7 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
     found
   }
 
-  /** Our operators with state, from the inputs up. */
+  /** Our stateful operators, from the inputs up. */
   lazy val operators: Seq[OperatorOutline] = {
     val found = if (has(OutlineLog.Directory)) new OutlineLog(session, root).all else Nil
     if (found.isEmpty && has(OperatorLog.Directory))
@@ -83,7 +83,7 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
     )
   }
 
-  /** The settings of this session, and those that the checkpoint fixes. */
+  /** The settings of this session, overridden by those that the checkpoint fixes. */
   private def settings(batch: Long): SQLConf = {
     val own = classic.sessionState.conf.clone()
     new OffsetSeqLog(classic, folder("offsets").toString)

@@ -7,8 +7,8 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.types._
 
 /**
- * What `sj.explain_analyze` returns: the operators of a query with state as an indented plan, a row
- * for each operator and each of its inputs, with the figures after the last batch.
+ * The result of `sj.explain_analyze`: the stateful operators of a query as an indented plan, with a
+ * row for each operator and each of its inputs, and the figures after the last batch.
  */
 private[streamjoin] object ExplainAnalyze {
   private val Watermarks = ArrayType(
@@ -48,13 +48,13 @@ private[streamjoin] object ExplainAnalyze {
     .add("hot_keys", HotKeys)
     .add("hints", ArrayType(StringType, containsNull = false))
 
-  /** @param skew a row for each task besides */
+  /** @param skew whether to add a row for each task */
   def rows(figures: QueryFigures, skew: Boolean, now: Long): Seq[Row] = {
     val rows = new ExplainAnalyze(figures, skew, now)
     figures.roots.flatMap(rows.operator(_, 0))
   }
 
-  /** The row of an arrangement that the query keeps. */
+  /** The row of an arrangement that the query maintains. */
   def arrangement(name: String, rows: Long, bytes: Long, hints: Seq[String]): Row = {
     val figures = Map[String, Any](
       "plan" -> s"arrangement $name",

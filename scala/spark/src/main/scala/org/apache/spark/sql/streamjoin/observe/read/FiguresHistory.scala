@@ -13,15 +13,15 @@ import org.apache.hadoop.io.IOUtils
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
 /**
- * The figures of a query's batches in files, which outlive it: `<folder>/<query id>/` has files of
- * JSON lines, a line for each batch, whose names say what they have ([[HistoryFile]]). None is
- * written twice, because object stores cannot append: what has come in ten seconds, or at the end
- * of a run, is a new file, and ten files of about one size become one, until it has a thousand
- * lines. So each line is written four times at most, there are few files however long the query
- * runs, and who has read some of it reads only what is new.
+ * The figures of a query's batches in files that outlive the query: `<folder>/<query id>/` has
+ * files of JSON lines, one line per batch, and the name of a file describes its contents
+ * ([[HistoryFile]]). Object stores cannot append, so no file is written twice: every ten seconds,
+ * and at the end of a run, new lines go into a new file, and ten files of similar size are merged
+ * into one, until it has a thousand lines. So each line is written at most four times, the number
+ * of files stays small, and a reader has to read only the new files.
  *
  * @param most
- *   batches that are kept at least; the files of older ones are removed
+ *   minimum number of batches that are kept; files of older ones are removed
  * @param maxAge
  *   in milliseconds; files whose last batch is older are removed
  */
@@ -38,19 +38,19 @@ final private[streamjoin] class FiguresHistory(
   private var writtenAt = Option.empty[Long]
 
   /**
-   * What is in the folder, in its order. It is listed once, as a query has one run at a time, and
-   * again when something has failed.
+   * The files in the folder, in order. It is listed once, because a query has only one run at a
+   * time, and again after a failure.
    */
   private var known = Option.empty[Vector[HistoryFile]]
 
   /**
    * @param now
-   *   of a clock that only moves on, in nanoseconds
+   *   time of a monotonic clock, in nanoseconds
    * @param time
-   *   of the batch, in milliseconds since 1970
+   *   time of the batch, in milliseconds since 1970
    */
   def add(line: String, now: Long, time: Long): Unit = {
-    // Where nothing can be written, the last ones are tried again.
+    // If writing fails, the last lines are written again later.
     lines = (lines :+ line).takeRight(HistoryFile.Full)
     if (writtenAt.forall(now - _ >= SECONDS.toNanos(Interval))) {
       write(time)
@@ -58,7 +58,7 @@ final private[streamjoin] class FiguresHistory(
     }
   }
 
-  /** Writes what is not written yet. */
+  /** Writes the lines that have not been written yet. */
   def write(time: Long): Unit = if (lines.nonEmpty) {
     val before = known.getOrElse(found())
     known = None
@@ -74,7 +74,7 @@ final private[streamjoin] class FiguresHistory(
     case Some(small) =>
       val large = small.head.copy(lines = small.map(_.lines).sum, time = small.map(_.time).max)
       write(large)(out => small.foreach(copy(_, out)))
-      // A reader that finds both reads the larger one.
+      // A reader that finds both files reads the larger one.
       small.foreach(file => files.delete(path(file)))
       merged(all.dropRight(small.size) :+ large)
   }
@@ -113,7 +113,7 @@ final private[streamjoin] class FiguresHistory(
       val names = files.list(folder).toSeq.map(_.getPath.getName)
       val all = names.flatMap(HistoryFile.of)
       val known = HistoryFile.inOrder(all)
-      // A run has ended before it had removed what it had merged.
+      // A run ended before it removed the files that it had merged.
       all.diff(known).foreach(file => files.delete(path(file)))
       // An older version named its files by their first batches.
       names
@@ -149,11 +149,11 @@ private[streamjoin] object FiguresHistory {
 }
 
 /**
- * A file of a history, by its name: `<first line>-<lines>-<time>.jsonl`. Lines are counted from the
- * first one that the query has ever had there.
+ * A file of a history, identified by its name: `<first line>-<lines>-<time>.jsonl`. Lines are
+ * counted from the first line that the query ever wrote to the folder.
  *
  * @param time
- *   of the last batch, in milliseconds since 1970
+ *   time of the last batch, in milliseconds since 1970
  */
 final private[streamjoin] case class HistoryFile(first: Long, lines: Int, time: Long) {
   def end: Long = first + lines
@@ -162,7 +162,7 @@ final private[streamjoin] case class HistoryFile(first: Long, lines: Int, time: 
 
 private[streamjoin] object HistoryFile {
 
-  /** A file with so many lines is not merged any more. */
+  /** A file with this many lines is no longer merged. */
   val Full = 1000
   private val Together = 10
   private val Name = """(\d{12,})-(\d+)-(\d+)\.jsonl""".r
@@ -172,13 +172,13 @@ private[streamjoin] object HistoryFile {
     case _ => None
   }
 
-  /** The files without those whose lines a larger one has. */
+  /** The files without those whose lines are also in a larger one. */
   def inOrder(files: Seq[HistoryFile]): Vector[HistoryFile] =
     files.sortBy(file => (file.first, -file.lines)).foldLeft(Vector.empty[HistoryFile]) { (kept, file) =>
       if (kept.lastOption.exists(_.end >= file.end)) kept else kept :+ file
     }
 
-  /** The last files, if enough of them are of one size. */
+  /** The last files, if enough of them have a similar size. */
   def toMerge(files: Vector[HistoryFile]): Option[Vector[HistoryFile]] =
     (0 until size(Full)).iterator
       .map(most => most -> files.reverseIterator.takeWhile(file => size(file.lines) <= most).toVector.reverse)
@@ -189,7 +189,7 @@ private[streamjoin] object HistoryFile {
   private def size(lines: Int): Int = math.log10(math.min(lines, Full).toDouble).toInt
 
   /**
-   * The oldest files, which are not needed, and the others.
+   * The oldest files, which are no longer needed, and the others.
    *
    * @param oldest
    *   time of the oldest batch that is kept
@@ -200,7 +200,7 @@ private[streamjoin] object HistoryFile {
       oldest: Option[Long]
   ): (Vector[HistoryFile], Vector[HistoryFile]) = {
     val enough = files.scanRight(0L)((file, after) => after + file.lines).tail
-    // The newest file stays in any case.
+    // The newest file always stays.
     val old = files.zip(enough).init.takeWhile { case (file, after) =>
       after >= most || oldest.exists(file.time < _)
     }

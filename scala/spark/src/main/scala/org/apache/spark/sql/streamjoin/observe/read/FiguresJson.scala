@@ -11,17 +11,17 @@ import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.observe.collect.{RowPath, TimeHistogram}
 
 /**
- * The figures of a batch as JSON, which the history, the web page, the report and `watch` have in
- * common: `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It has
- * names of columns and the conditions of the query's filters, and no values of rows, except for
- * keys where they are asked for.
+ * The figures of a batch as JSON, which the history, the web page, the report and `watch` share:
+ * `docs/figures.schema.json` describes it. Times are milliseconds since 1970, UTC. It contains
+ * names of columns and the conditions of the query's filters, but no values of rows, except for
+ * keys if they are requested.
  *
  * @param batch
- *   progress of the batch that the figures are of
+ *   progress of the batch that the figures describe
  * @param now
  *   in milliseconds
  * @param showsKeys
- *   whether it has the values of hot keys
+ *   whether it contains the values of hot keys
  */
 final private[streamjoin] class FiguresJson(
     query: QueryFigures,
@@ -96,7 +96,7 @@ final private[streamjoin] class FiguresJson(
     }
   }
 
-  /** Where the rows of an input went on their way to the operator. */
+  /** What happened to the rows of an input on their way to the operator. */
   private def path(of: RowPath, node: ObjectNode): Unit = {
     node.put("rowsRead", of.read)
     if (of.inReader.nonEmpty) {

@@ -4,7 +4,7 @@ import java.util.Locale
 
 import org.apache.spark.sql.streamjoin.time.DurationText
 
-/** How hints say numbers, durations and columns. */
+/** How hints write numbers, durations and columns. */
 private[read] object HintWords {
   private val Year = 31557600000L
   private val Units =
@@ -14,13 +14,16 @@ private[read] object HintWords {
   def words(millis: Long): String =
     if (millis >= 2 * Year) s"${counted(millis / Year)} years" else DurationText.roughly(millis)
 
-  /** At least so many milliseconds, as withWatermark takes them. */
+  /** A duration of at least this many milliseconds, in the format of withWatermark. */
   def roundedUp(millis: Long): String = {
     val (length, unit) = Units.find { case (length, _) => millis > 2 * length }.getOrElse(1000L -> "seconds")
     s"${math.max((millis + length - 1) / length, 1)} $unit"
   }
 
-  /** At least twice so many milliseconds, of few values: so the advice stays the same. */
+  /**
+   * A duration of at least twice as many milliseconds, rounded to one of a few values so that the
+   * advice is stable.
+   */
   def ample(millis: Long): String =
     DurationText.of(Pauses.find(_ >= 2 * millis).getOrElse(Pauses.last) * 1000)
 

@@ -5,11 +5,10 @@ import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, O
 import streamjoin.core.Watermark
 
 /**
- * When a row leaves the state: of its limits the one that is met first, by the watermarks as they
- * are now.
+ * When a row leaves the state: the limit that will be reached first, given the current watermarks.
  *
  * @param watermarks
- *   by watermark key, in microseconds; none if there is none yet
+ *   by watermark key, in microseconds; none if undefined
  */
 final private[streamjoin] class Leaving(
     operator: OperatorOutline,
@@ -30,7 +29,7 @@ final private[streamjoin] class Leaving(
     watermarks(reached.key)
   )
 
-  /** How far the watermark is from there. */
+  /** How far the watermark is from the limit. */
   private def missing(awaited: Awaited): BigInt =
     awaited.now.fold(BigInt(Long.MaxValue) * 4)(now => BigInt(awaited.after) - now)
 }

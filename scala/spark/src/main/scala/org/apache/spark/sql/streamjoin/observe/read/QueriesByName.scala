@@ -17,8 +17,8 @@ import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner, StreamJ
 import org.apache.spark.sql.{Row, SparkSession}
 
 /**
- * Queries by id or name, as functions in SQL name them: of the session that asks, and of others
- * only where the server shares them.
+ * Finds queries by id or name, for functions in SQL: the queries of the asking session, and those
+ * of others only if the server shares them.
  */
 private[streamjoin] object QueriesByName {
 
@@ -30,7 +30,7 @@ private[streamjoin] object QueriesByName {
       val asker = QueryOwner.of(session)
       def isOwn(query: StreamExecution) = QueryOwner.id(query.sparkSession) == asker.id
       named.find(isOwn).orElse {
-        // Its own comes first, also one that has stopped.
+        // The session's own query comes first, even if it has stopped.
         def hasOwn = checkpointOf(session, asker.copy(seesAll = false), idOrName).isDefined
         named.headOption.filter(_ => asker.seesAll && !hasOwn)
       }
@@ -42,7 +42,7 @@ private[streamjoin] object QueriesByName {
     case other => other.asInstanceOf[StreamExecution]
   }
 
-  /** Of one that runs, or was started last from this driver under the id or the name. */
+  /** For a running query, or for the one that this driver last started under the id or the name. */
   def checkpoint(session: SparkSession, idOrName: String): Option[Path] =
     running(session, idOrName)
       .map(query => new Path(query.resolvedCheckpointRoot))
@@ -55,7 +55,7 @@ private[streamjoin] object QueriesByName {
       session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
     )
 
-  /** For an error: which there are. */
+  /** The existing queries, for an error. */
   def known(session: SparkSession): String = {
     val asker = QueryOwner.of(session)
     val running = QueryOwner
@@ -70,8 +70,8 @@ private[streamjoin] object QueriesByName {
 }
 
 /**
- * Checkpoints of the queries that this driver has started, so that a stopped query is found by its
- * id or its name; Spark itself forgets it. They are no more than paths, and the newest ones only.
+ * Checkpoints of the queries that this driver has started, so that a stopped query can be found by
+ * its id or name; Spark itself forgets it. Only the paths of the newest ones are kept.
  */
 private[streamjoin] object StartedQueries {
   final private case class Started(checkpoint: String, name: Option[String])
@@ -101,8 +101,8 @@ private[streamjoin] object StartedQueries {
 }
 
 /**
- * What `sj.explain_analyze` said last of the queries that have stopped in this driver, of the last
- * ones only.
+ * The last result of `sj.explain_analyze` for queries that have stopped in this driver, limited to
+ * the most recent ones.
  */
 private[streamjoin] object StoppedQueries {
   final private case class Stopped(id: UUID, name: Option[String], rows: Seq[Row], withSkew: Seq[Row])
@@ -127,7 +127,7 @@ private[streamjoin] object StoppedQueries {
 
   /** The rows of `sj.explain_analyze`. */
   def rows(session: SparkSession, idOrName: String, skew: Boolean): Option[Seq[Row]] = {
-    // A query that has just stopped is announced a moment later.
+    // Spark announces a stopped query a moment later.
     try session.sparkContext.listenerBus.waitUntilEmpty(Patience)
     catch { case _: TimeoutException => }
     stopped

@@ -23,10 +23,10 @@ import org.apache.spark.sql.streamjoin.watermark.CarriedWatermarks
 import streamjoin.core.Watermark
 
 /**
- * A query after its last batch: its operators, and the progress of its last batches.
+ * A query after its last batch: its operators and the progress of its last batches.
  *
  * @param roots
- *   the operators that no other one is above
+ *   the topmost operators
  */
 final private[streamjoin] class QueryFigures(
     query: MicroBatchExecution,
@@ -35,7 +35,7 @@ final private[streamjoin] class QueryFigures(
 ) {
   def last: StreamingQueryProgress = recent.last
 
-  /** Those of the last minute before the last batch. */
+  /** The batches of the last minute before the last batch. */
   lazy val ofMinute: Seq[StreamingQueryProgress] = {
     val from = Instant.parse(last.timestamp).minusSeconds(60)
     recent.filter(progress => Instant.parse(progress.timestamp).isAfter(from))
@@ -48,7 +48,7 @@ final private[streamjoin] class QueryFigures(
     from(roots)
   }
 
-  /** Of all executors. */
+  /** The sum over all executors. */
   def cores: Int = query.sparkSession.sparkContext.defaultParallelism
 
   /** Whether values of keys may be shown. */
@@ -67,7 +67,7 @@ final private[streamjoin] class QueryFigures(
     if of.heldBy(of.outline.columns.indexOf(awaited.column)).contains(input)
   } yield of.sum(_.rows(at))).sum
 
-  /** How often it starts a batch, in milliseconds; none if something other than the clock does. */
+  /** The interval at which it starts batches, in milliseconds; none if it has no fixed interval. */
   def triggerMs: Option[Long] = query.trigger match {
     case ProcessingTimeTrigger(millis) => Some(millis)
     case _ => None
@@ -76,7 +76,7 @@ final private[streamjoin] class QueryFigures(
 
 private[streamjoin] object QueryFigures {
 
-  /** None before the first batch has ended, or if the query has no operator of ours. */
+  /** None before the end of the first batch, or if the query has no streamjoin operator. */
   def of(query: StreamingQuery): Option[QueryFigures] = QueriesByName.execution(query) match {
     case execution: MicroBatchExecution => of(execution)
     case _ => None
@@ -88,8 +88,8 @@ private[streamjoin] object QueryFigures {
     }
 
   /**
-   * After a batch that has just ended; none if the query has no operator of ours, or is two batches
-   * ahead.
+   * The figures after a batch that has just ended; none if the query has no streamjoin operator, or
+   * is two batches ahead.
    */
   def of(query: MicroBatchExecution, batch: StreamingQueryProgress): Option[QueryFigures] =
     BatchBinding.lastEnded(query).find(_._1.batch == batch.batchId).flatMap { case (binding, operators) =>
@@ -146,7 +146,7 @@ final private[streamjoin] class OperatorFigures(
   val reports: Map[Int, TaskReport] = exec.reports.value
   private val values = binding.valuesAfter
 
-  /** Of this operator, the last one last. */
+  /** The progress reports of this operator, the most recent one last. */
   private def progress(of: Seq[StreamingQueryProgress]): Seq[StateOperatorProgress] =
     of.flatMap(_.stateOperators).filter { operator =>
       Option(operator.customMetrics.get("join")).exists(_ == outline.ordinal + 1L)
@@ -154,7 +154,7 @@ final private[streamjoin] class OperatorFigures(
 
   def last: Option[StateOperatorProgress] = progress(recent).lastOption
 
-  /** A figure of the progress, added up. */
+  /** The sum of a figure of the progress. */
   def sum(of: Seq[StreamingQueryProgress], figure: String): Long =
     progress(of).flatMap(operator => Option(operator.customMetrics.get(figure)).map(_.longValue)).sum
 
@@ -163,22 +163,22 @@ final private[streamjoin] class OperatorFigures(
   def rowsIn(of: Seq[StreamingQueryProgress], input: InputOutline): Long =
     sum(of, Figures.ofSide(input.side, "rowsIn"))
 
-  /** When the last batch began that had a row of an input, in milliseconds. */
+  /** The start of the last batch that had a row of an input, in milliseconds. */
   def lastRow(input: InputOutline): Option[Long] = recent.reverseIterator
     .find(one => sum(Seq(one), Figures.ofSide(input.side, "rowsIn")) > 0)
     .map(one => Instant.parse(one.timestamp).toEpochMilli)
 
-  /** Of the rows of an input in the last batch: where they went on their way to the operator. */
+  /** What happened to the rows of an input in the last batch on their way to the operator. */
   def path(at: Int): Option[RowPath] = exec.children.lift(at).map(RowPath.of)
 
-  /** Whether an input is an earlier one of the same stream: their newest rows are the same. */
+  /** Whether an input reads the same stream as an earlier one: their newest rows are equal. */
   def isRepeated(at: Int): Boolean = {
     def nodes(of: InputOutline) =
       of.timeColumns.flatMap(key => CarriedWatermarks.marks(exec.watermarks(key))).map(_.node).toSet
     outline.inputs.take(at).exists(earlier => nodes(earlier).exists(nodes(outline.inputs(at))))
   }
 
-  /** Whether `sj.idle_after` says that an input may be idle. */
+  /** Whether `sj.idle_after` allows an input to be idle. */
   def mayBeIdle(input: InputOutline): Boolean = {
     val keys = binding.eviction.keys
     input.timeColumns
@@ -186,7 +186,7 @@ final private[streamjoin] class OperatorFigures(
       .exists(mark => keys.idleAfterMs.lift(keys.origins.indexOf(mark)).flatten.isDefined)
   }
 
-  /** How far behind its newest row the watermark of an input is by the delay, in milliseconds. */
+  /** How far the delay keeps the watermark of an input behind its newest row, in milliseconds. */
   def delay(input: InputOutline): Option[Long] = for {
     key <- input.timeColumns.headOption
     newest <- exec.newest(input, binding.newestJudging)
@@ -212,18 +212,18 @@ final private[streamjoin] class OperatorFigures(
   /** The input whose watermark decides that of a column. */
   def heldBy(key: Int): Option[String] = exec.watermarks(key).decidedBy(values).map(binding.inputOf)
 
-  /** The input whose watermark decides the one that Spark's operators above get. */
+  /** The input whose watermark decides the one that Spark's operators above receive. */
   def holdsAbove: Option[String] = exec.holdsAbove(values).map(binding.inputOf)
 
   // Inputs.
 
-  /** The watermark keys of an input's event-time columns, as far as rows expire by them. */
+  /** The watermark keys of those event-time columns of an input by which rows expire. */
   def columns(input: InputOutline): Seq[Int] = input.timeColumns
 
-  /** The lowest time in state by the column that expires rows first. */
+  /** The lowest time in state of the column that expires rows first. */
   def oldest(input: InputOutline): Option[Long] = input.timeColumns.headOption.flatMap(exec.lowestKept)
 
-  /** What the oldest row waits for. */
+  /** What the oldest row is waiting for. */
   def awaited(input: InputOutline): Option[Leaving.Awaited] =
     for {
       time <- oldest(input)
@@ -233,16 +233,16 @@ final private[streamjoin] class OperatorFigures(
 
   def sum(figure: TaskReport => Long): Long = reports.valuesIterator.map(figure).sum
 
-  // What the tasks count about their rows.
+  // Observations of the tasks about their rows.
 
   /**
-   * Of the rows of an input in the last batch: how far they were behind the newest row, and how far
-   * they might have been, in milliseconds.
+   * How far the rows of an input in the last batch were behind the newest row, and how far they are
+   * allowed to be, in milliseconds.
    */
   def lateness(input: InputOutline, at: Int): Option[(TimeHistogram, Option[Long])] =
     summed(_.lateness(at)).map(_.fromZero -> delay(input))
 
-  /** Of the matches in the last batch: the time of the right row minus that of the left one. */
+  /** The time of the right row minus that of the left one, for the matches in the last batch. */
   def distances: Option[TimeHistogram] = summed(_.distances)
 
   private def summed(of: RowObserver.Observed => TimeHistogram): Option[TimeHistogram] = {
@@ -251,10 +251,10 @@ final private[streamjoin] class OperatorFigures(
     Option.when(all.total > 0)(all)
   }
 
-  /** Since the run began. */
+  /** Counted since the start of the run. */
   def observed: ObservedRows = binding.observedRows(outline.ordinal)
 
-  /** Of an interval join: the distances that its condition allows, in milliseconds. */
+  /** For an interval join: the distances that its condition allows, in milliseconds. */
   lazy val allowed: Option[Allowed] = outline.inputs match {
     case Seq(left, right) if OperatorKinds.named(outline.kind).exists(_.boundsDistances) =>
       def postpone(of: InputOutline, other: InputOutline): Option[Long] = for {
@@ -265,7 +265,7 @@ final private[streamjoin] class OperatorFigures(
     case _ => None
   }
 
-  /** The first event-time columns of both inputs, as users write them. */
+  /** The first event-time columns of both inputs, in the user's terms. */
   def pairOfColumns: Option[(String, String)] = outline.inputs match {
     case Seq(left, right) =>
       for (l <- left.timeColumns.headOption; r <- right.timeColumns.headOption)

@@ -24,8 +24,8 @@ private[streamjoin] object QueryLateRows {
   }
 
   /**
-   * The same, of a query that may have stopped: one of the session's that runs, or the one that was
-   * started last under the id or the name.
+   * The late rows of a query that may have stopped: a running query of the session, or the one that
+   * was last started under the id or the name.
    */
   def named(
       session: SparkSession,
@@ -37,7 +37,7 @@ private[streamjoin] object QueryLateRows {
       .map(of(session, _, streaming))
       .orElse(QueriesByName.checkpoint(session, idOrName).map(in(session, _, streaming)))
 
-  /** The same of a checkpoint, if it has late rows; the watermark as a timestamp. */
+  /** The late rows in a checkpoint, if it has any; the watermark is a timestamp. */
   def kept(session: SparkSession, checkpoint: Path): Option[DataFrame] =
     Option.when(LateRows.areIn(LateRows.folder(checkpoint), hadoopConf(session))) {
       timed(session, checkpoint, streaming = false)

@@ -32,11 +32,11 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
     }(new Path(_))
   )
 
-  /** The operator whose rows are read; none to list the operators. */
+  /** The operator whose rows are read; none lists the operators. */
   lazy val operator: Option[OperatorOutline] = {
     val chosen = number(Operator, 1).map(number => checkpoint.operator(number.toInt))
     if (chosen.isEmpty) Seq(Side, Batch).foreach { name =>
-      text(name).foreach(value => throw rejected(name, value, s"option(\"$Operator\", 1) besides"))
+      text(name).foreach(value => throw rejected(name, value, s"option(\"$Operator\", 1) in addition"))
     }
     chosen
   }
@@ -59,7 +59,7 @@ final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, 
     }
   }
 
-  /** Whether times and dates are text, those in the rows too. */
+  /** Whether times and dates are text, including those in rows. */
   lazy val timesAreText: Boolean = text(Times).exists { asked =>
     if (!asked.equalsIgnoreCase(Text)) throw rejected(Times, asked, s"$Text, or is left out")
     true
@@ -88,7 +88,7 @@ private[streamjoin] object StateOptions {
   val Times = "times"
   private val Text = "text"
 
-  /** Whether the state of a checkpoint is asked for, and not an arrangement. */
+  /** Whether the options request the state of a checkpoint, not an arrangement. */
   def areGiven(options: CaseInsensitiveStringMap): Boolean =
     options.containsKey(Checkpoint) || options.containsKey(Query)
 

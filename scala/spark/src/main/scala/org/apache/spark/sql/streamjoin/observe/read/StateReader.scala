@@ -13,10 +13,10 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * What the tasks need that read the rows of an operator.
+ * The data that tasks need to read the rows of an operator.
  *
  * @param inputs
- *   those that are read, with their numbers in the state
+ *   the inputs to read, with their numbers in the state
  * @param watermarks
  *   by watermark key, in microseconds
  * @param timesAreText
@@ -65,7 +65,7 @@ final private class StateReader(of: StateReaderFactory, partition: Int) extends 
  * A row of the table.
  *
  * @param column
- *   which of the columns with rows of inputs has this input's
+ *   which of the columns with rows of inputs contains this input's rows
  */
 final private[read] class StateRow(
     of: StateReaderFactory,
@@ -86,7 +86,7 @@ final private[read] class StateRow(
 
   private def timestamp(micros: Long): Any = if (of.timesAreText) text(EventTimeText.of(micros)) else micros
 
-  /** A row that leaves by its time. */
+  /** A row that leaves because of its time. */
   def buffered(kept: KeptRow): InternalRow = {
     def time(at: Int) = layout.expiryTime(kept.row.getBaseObject, kept.row.getBaseOffset, at)
     val awaited = leaving.of(time)
@@ -127,7 +127,7 @@ private[read] object StateRow {
   private val Newest = UTF8String.fromString("newest of its key")
   private val Deletion = UTF8String.fromString("deletion of its key")
 
-  /** @param inputs those that are read */
+  /** @param inputs the inputs to read */
   def schema(inputs: Seq[InputOutline]): StructType = {
     val before = new StructType()
       .add("partition", IntegerType, nullable = false)

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * `format("streamjoin")` with a checkpoint: its operators or, with the option `operator`, the rows
- * that one of them keeps after a batch.
+ * that one operator keeps after a batch.
  */
 final private[streamjoin] class StateTable(session: SparkSession, asked: CaseInsensitiveStringMap)
     extends Table

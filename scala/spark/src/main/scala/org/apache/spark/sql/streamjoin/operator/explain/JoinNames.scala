@@ -74,7 +74,7 @@ private[streamjoin] object JoinNames {
     )
 
   /**
-   * For text that the user copies into the query: uses the aliases in the expressions of the join
+   * For text that the user copies into the query: uses the aliases from the expressions of the join
    * and of the joins below. Columns of an input without an alias keep their plain names.
    */
   def copyable(left: LogicalPlan, right: LogicalPlan, expressions: Seq[Expression]): JoinNames = {
@@ -88,7 +88,7 @@ private[streamjoin] object JoinNames {
 
   /**
    * @param below
-   *   aliases of columns in the joins below, hidden if the join's input has an alias itself
+   *   aliases of columns in the joins below, hidden if the join's input itself has an alias
    */
   private def qualified(
       left: Seq[Attribute],
@@ -130,7 +130,7 @@ private[streamjoin] object JoinNames {
    * Uses the names in the analyzed query.
    *
    * @param sides
-   *   side by watermark key; `watermarks` and `times` are by watermark key, too
+   *   side by watermark key; `watermarks` and `times` are also by watermark key
    */
   def of(
       sides: IndexedSeq[Side],

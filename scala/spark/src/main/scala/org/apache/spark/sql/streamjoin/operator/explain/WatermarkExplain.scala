@@ -60,7 +60,7 @@ final private[streamjoin] class WatermarkExplain(
     val lags = for {
       (key, name) <- known
       newestTime <- watermarks(key).newest(newest)
-      // Other inputs carry the watermark of an idle one beyond its own rows.
+      // Other inputs advance the watermark of an idle one beyond its own rows.
       if newestTime >= eviction(key)
     } yield s"lagMs.$name" -> (newestTime - eviction(key))
     val slowest = known.minByOption { case (key, _) => eviction(key) }.toSeq.map { case (key, name) =>

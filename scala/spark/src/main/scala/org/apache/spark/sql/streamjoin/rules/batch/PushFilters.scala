@@ -7,10 +7,10 @@ import org.apache.spark.sql.streamjoin.plans.{PendingOperator, PushdownBarrier}
 import org.apache.spark.sql.streamjoin.watermark.IdleAfter
 
 /**
- * Pushes filters through the barriers that need not hold them and, like unused columns, below a
- * rowtime order. In a join with versions, filters on facts are pushed; one on versions would make a
- * fact match another version. Spark calls the rule once per batch, together with its own pushdown
- * rules, which can then push the filters further.
+ * Pushes filters through barriers that do not need to hold them. Also pushes filters and the
+ * removal of unused columns below a rowtime order. In a join with versions, filters on facts are
+ * pushed; a filter on versions would make a fact match another version. Spark calls the rule once
+ * per batch, together with its own pushdown rules, which can then push the filters further.
  */
 private[streamjoin] object PushFilters extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {

@@ -11,10 +11,10 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{
 }
 
 /**
- * Reads each arrangement at one version, however often a query names it: otherwise rows would come
- * together that never existed together. Spark calls the rule once for each subquery, and then for
- * the query around it, before that one's relations become scans; those of its subqueries are scans
- * already.
+ * Reads each arrangement at one version, no matter how often a query names it: otherwise a query
+ * could combine rows that never existed together. Spark calls the rule once for each subquery, and
+ * then for the outer query, before its relations become scans; those of its subqueries already are
+ * scans.
  */
 private[streamjoin] object ReadOneVersion extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -40,7 +40,10 @@ private[streamjoin] object ReadOneVersion extends Rule[LogicalPlan] {
     case other => other
   }
 
-  /** The folder of an arrangement that is read, and what decides its version, if anything does. */
+  /**
+   * The folder of an arrangement that is read, and the option that decides its version, if there is
+   * one.
+   */
   private object Read {
     def unapply(plan: LogicalPlan): Option[(String, Option[NewestVersion])] = plan match {
       case relation: DataSourceV2Relation =>

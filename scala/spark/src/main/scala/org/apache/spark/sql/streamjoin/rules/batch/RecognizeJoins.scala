@@ -21,9 +21,9 @@ import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.time.BatchTime
 
 /**
- * Replaces the operators that we run, such as joins of two streams, with a `StatefulNode`, or with
- * a [[RejectedOperator]] if they are rejected. Spark calls the rule once per batch, after pushdown,
- * pruning and inference, so that the conditions and columns are final.
+ * Replaces operators such as joins of two streams with a `StatefulNode`, or with a
+ * [[RejectedOperator]] if they are rejected. Spark calls the rule once per batch, after pushdown,
+ * pruning and inference, so that conditions and columns are final.
  */
 final private[streamjoin] case class RecognizeJoins(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -46,7 +46,7 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     }
 
   private def recognize(plan: LogicalPlan): LogicalPlan = {
-    // From the inputs up: the joins below a join have to be known.
+    // From the inputs up, because the joins below a join must be known.
     val lineage = WatermarkLineage.within(plan)
     var ordinal = 0
     plan.transformUp {
@@ -63,7 +63,7 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     }
   }
 
-  /** Whether Spark runs an operator that we reject. */
+  /** Whether Spark runs an operator that streamjoin rejects. */
   private def isSparks(operator: LogicalPlan): Boolean =
     StreamJoinConf.handsOver && operator.isInstanceOf[Join]
 }

@@ -22,7 +22,7 @@ import org.apache.spark.sql.streamjoin.watermark.{
 }
 
 /**
- * Plans our logical nodes. Spark calls the strategy once per batch, in planning: a stateful
+ * Plans our logical nodes. Spark calls the strategy once per batch, during planning: a stateful
  * operator is bound to the batch that is being planned.
  */
 final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) extends SparkStrategy {

@@ -35,8 +35,8 @@ final private[streamjoin] case class AnswerBoundsFunction(session: SparkSession)
 private[streamjoin] object AnswerBoundsFunction {
 
   /**
-   * A view keeps its text, which is answered when it is read; until then its plan has to show which
-   * temporary views the text names.
+   * A view stores its text, and the function is evaluated when the view is read. Until then, its
+   * plan must show which temporary views the text names.
    */
   private def isOfView(plan: LogicalPlan): Boolean = plan match {
     case _: CreateViewCommand | _: AlterViewAsCommand => true

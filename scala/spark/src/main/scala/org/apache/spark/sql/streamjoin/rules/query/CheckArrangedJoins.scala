@@ -7,9 +7,9 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.joins.delta.{ArrangedInputs, DroppedCopies, StreamDeltaJoin}
 
 /**
- * Rejects a join of arrangements that has not become a delta join, because its query has more than
- * a condition and columns, and a query around a delta join that loses what goes. Spark calls the
- * rule at the end of analysis, when the rules that build delta joins are done.
+ * Rejects a join of arrangements that has not become a delta join, because its query contains more
+ * than a condition and columns. Also rejects a query around a delta join that loses the removed
+ * rows. Spark calls the rule at the end of analysis, after the rules that build delta joins.
  */
 private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 
 /**
  * Rejects `DataFrame.join` of streams of arrangements. Spark calls the rule before it resolves
- * anything: arrangements in a SQL statement are still names then, so those that are streams already
- * come from DataFrames.
+ * anything: at that time, arrangements in a SQL statement are still names, so those that already
+ * are streams come from DataFrames.
  */
 private[streamjoin] object CheckFramesOfArrangements extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {

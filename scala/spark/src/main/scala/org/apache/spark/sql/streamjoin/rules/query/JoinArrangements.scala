@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.plans.PossibleDeltaJoin
 
 /**
  * Replaces a SQL join of arrangements, and the columns that are selected from it, with a delta
- * join. Spark calls the rule while a query is analyzed, so that the query around the join can use
- * the columns that the delta join adds; [[PossibleDeltaJoin]] has it wait until then.
+ * join. Spark calls the rule while a query is analyzed, so that the outer query can use the columns
+ * that the delta join adds; [[PossibleDeltaJoin]] makes the outer query wait until then.
  */
 private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -49,7 +49,7 @@ private[streamjoin] object JoinArrangements extends Rule[LogicalPlan] {
       inputs.outer,
       inputs.filters
     )
-    // A query around it may refer to these columns already.
+    // An outer query may already refer to these columns.
     val known = join.output.zip(columns).map { case (output, column) =>
       Alias(output, column.name)(exprId = column.exprId)
     }

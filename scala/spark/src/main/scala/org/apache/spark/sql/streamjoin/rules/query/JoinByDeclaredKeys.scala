@@ -17,7 +17,7 @@ import org.apache.spark.sql.streamjoin.joins.table.StreamSide
  * two arrangements: equality of the columns of the arrangement's first key. Spark calls the rule
  * while a query is analyzed, because the rest of the query may relate the two: only a join that
  * would be rejected gets the condition, and `FROM a, b WHERE a.x = b.y` keeps its meaning. Joins of
- * DataFrames stay as they are, because their conditions may follow later.
+ * DataFrames are not changed, because their conditions may follow later.
  */
 private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -28,7 +28,7 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
         case project @ Project(_, source) if project.resolved && project.origin.sqlText.isDefined =>
           ArrangedInputs.of(tables.inlined(source)).fold[LogicalPlan](project)(ofChanges(project, _))
       }
-      // A condition that relates the two may be anywhere above.
+      // A condition that relates the two inputs may be anywhere above.
       if (joined.resolved) ofTables(joined) else joined
     }
 
@@ -75,9 +75,7 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
   private def isOf(side: LogicalPlan, condition: Expression): Boolean =
     condition.references.exists(side.outputSet.contains)
 
-  /**
-   * None unless each side has exactly one column of each name; `start()` reports what is missing.
-   */
+  /** None unless each side has exactly one column of each name; `start()` reports a missing one. */
   private def condition(left: LogicalPlan, right: LogicalPlan, key: Seq[String]): Option[Expression] = {
     val equalities = key.map { name =>
       for {

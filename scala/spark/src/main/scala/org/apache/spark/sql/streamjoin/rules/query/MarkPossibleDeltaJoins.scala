@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.plans.PossibleDeltaJoin
 
 /**
  * Marks each query of a join that may turn out to be a delta join. Spark calls the rule before it
- * resolves anything: a name may be a view of an arrangement's changes, and once it is resolved, so
- * is the `*` of the query around the join. [[JoinArrangements]] removes the marks.
+ * resolves anything: a name may be a view of an arrangement's changes, and once the name is
+ * resolved, the `*` of the outer query is resolved too. [[JoinArrangements]] removes the marks.
  */
 private[streamjoin] object MarkPossibleDeltaJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

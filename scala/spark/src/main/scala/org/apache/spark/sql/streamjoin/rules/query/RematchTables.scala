@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.streamjoin.joins.table.TableJoin
 
 /**
- * Turns an outer join of a stream with a table into a `TableRematch`, if the table is read with
+ * Converts an outer join of a stream with a table to a `TableRematch` if the table is read with
  * `rematch`. Spark calls the rule while a query is analyzed, because the join needs an event-time
  * column that the rest of the query may not need.
  */

@@ -36,9 +36,9 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 /**
  * Resolves the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
- * stream of its changes, `orders` are its rows, which a stream looks up (also written
- * `orders FOR SYSTEM_TIME AS OF NOW()`). Spark calls the rule while a query is analyzed, after
- * `ResolveRelations` has found Spark's own tables and views; so queries of those cost nothing here.
+ * stream of its changes; `orders` is its rows, which a stream looks up (also written `orders FOR
+ * SYSTEM_TIME AS OF NOW()`). Spark calls the rule while a query is analyzed, after
+ * `ResolveRelations` has found Spark's own tables and views, so queries of those cost nothing here.
  */
 final private[streamjoin] case class ResolveArrangementNames(session: SparkSession)
     extends Rule[LogicalPlan]
@@ -82,7 +82,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
       read
     }
 
-  /** Matches a name as it is written and as the arrangement has it. */
+  /** Matches a name as written, and returns the name of the arrangement. */
   private object Named {
     def unapply(relation: UnresolvedRelation): Option[(String, String)] =
       relation.multipartIdentifier match {
@@ -91,7 +91,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
       }
   }
 
-  /** What is described, if no table or view has the name. */
+  /** The arrangement that DESCRIBE refers to, if no table or view has the name. */
   private def described(plan: LogicalPlan): Option[ArrangementMeta] = plan match {
     case name: UnresolvedTableOrView => metaOf(name.multipartIdentifier)
     case name: UnresolvedTable => metaOf(name.multipartIdentifier)
@@ -159,8 +159,9 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
   }
 
   /**
-   * The arrangement of a name; like that of a table, its case matters only if the catalog's does.
-   * An unreachable folder has none; Spark then reports that there is no such table.
+   * The arrangement with a name. As for tables, case matters only if the catalog is case-sensitive.
+   * An unreachable folder contains no arrangements; Spark then reports that the table does not
+   * exist.
    */
   private def arrangement(name: String): Option[String] =
     try
@@ -179,10 +180,10 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
           }
       }
     catch {
-      // Not a valid name of a folder.
+      // It is not a valid folder name.
       case _: IllegalArgumentException => None
       case NonFatal(error) =>
-        logWarning(s"Whether $name is an arrangement cannot be told: ${error.getMessage}", error)
+        logWarning(s"It is unknown whether $name is an arrangement: ${error.getMessage}", error)
         None
     }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.streamjoin.joins.temporal.{AsOfJoins, SparksAsOfJoin
 /**
  * Replaces `df._joinAsOf` of two streams, and on Spark 4.3 its `ASOF JOIN`, with our as-of join; if
  * an input is a batch, the join stays Spark's. Spark calls the rule at the end of analysis, before
- * its optimizer turns the join into an aggregation without groups, which fails in the first batch.
+ * its optimizer converts the join to an aggregation without groups, which fails in the first batch.
  */
 private[streamjoin] object ResolveAsOfJoins extends Rule[LogicalPlan] {
 

@@ -9,8 +9,8 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementTable, Cha
 
 /**
  * Gives `readStream.format("streamjoin")` the columns of the changes. Spark calls the rule while a
- * query is analyzed; the source cannot do it, because it has one schema for batches and streams
- * alike.
+ * query is analyzed. The source cannot do this, because it has the same schema for batches and
+ * streams.
  */
 private[streamjoin] object ResolveChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {

@@ -12,9 +12,9 @@ import org.apache.spark.sql.streamjoin.time.TimeDistance
 import streamjoin.core.{JoinWindows, Side}
 
 /**
- * Turns a join with clauses into one with time bounds. Spark calls the rule while a query is
- * analyzed; it acts once the join is resolved, because a join with `USING` or `NATURAL` is a plain
- * one by then.
+ * Converts a join with clauses to one with time bounds. Spark calls the rule while a query is
+ * analyzed. It acts once the join is resolved, because by then a join with `USING` or `NATURAL` has
+ * become a plain one.
  */
 private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -25,7 +25,7 @@ private[streamjoin] object ResolveClauses extends Rule[LogicalPlan] {
       case JoinWithClauses(left, right, names @ Project(_, join: Join)) if names.resolved =>
         resolved(join, Some(names), left, right, tables)
     }
-    // Versions of a common table may have replaced it.
+    // The versions of a common table may have replaced it.
     if ((replaced eq plan) || tables.isEmpty) replaced else CommonTables.withoutUnused(replaced)
   }
 

@@ -10,9 +10,9 @@ import org.apache.spark.sql.streamjoin.time.TumblingStart
 import org.apache.spark.sql.types.TimestampType
 
 /**
- * Resolves `window(a.t, '10 minutes') = window(b.t, '10 minutes')` in the condition of a join,
- * where Spark resolves no windows (`ResolveTimeWindows`). Windows of one length are equal if their
- * starts are. A time may be in several sliding windows, so these are rejected.
+ * Resolves `window(a.t, '10 minutes') = window(b.t, '10 minutes')` in the condition of a join, in
+ * which Spark resolves no windows (`ResolveTimeWindows`). Windows of one length are equal if their
+ * starts are equal. A time may be in several sliding windows, so these are rejected.
  */
 private[streamjoin] object ResolveEqualWindows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -33,7 +33,7 @@ private[streamjoin] object ResolveEqualWindows extends Rule[LogicalPlan] {
         join.copy(condition = condition)
     }
 
-  /** Spark would end in an internal error. */
+  /** Spark would fail with an internal error. */
   private def check(condition: Expression): Unit = condition.foreach {
     case window: TimeWindow if window.childrenResolved =>
       throw StreamJoinErrors.analysis(

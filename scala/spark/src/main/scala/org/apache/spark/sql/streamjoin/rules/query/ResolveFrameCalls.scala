@@ -8,8 +8,8 @@ import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.front.functions.{FrameCall, FrameFunction}
 
 /**
- * Replaces a [[FrameCall]] with what its function makes of the child. Spark calls the rule while a
- * query is analyzed; it acts once the child and the columns are resolved.
+ * Replaces a [[FrameCall]] with the plan that its function builds from the child. Spark calls the
+ * rule while a query is analyzed. It acts once the child and the columns are resolved.
  */
 final private[streamjoin] case class ResolveFrameCalls(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -29,7 +29,7 @@ final private[streamjoin] case class ResolveFrameCalls(session: SparkSession) ex
       FrameFunction.Call(session.asInstanceOf[ClassicSession], child, call.arguments, call.columns)
     )
     // A client refers to columns of the result by the number of its plan, which is a tag of the
-    // call. Copying all tags would do nothing: `copyTagsFrom` leaves a node alone that has some.
+    // call. `copyTagsFrom` cannot be used, because it ignores nodes that already have tags.
     call.getTagValue(LogicalPlan.PLAN_ID_TAG).fold(made) { number =>
       val result = if (made.getTagValue(LogicalPlan.PLAN_ID_TAG).isEmpty) made else Project(made.output, made)
       result.setTagValue(LogicalPlan.PLAN_ID_TAG, number)

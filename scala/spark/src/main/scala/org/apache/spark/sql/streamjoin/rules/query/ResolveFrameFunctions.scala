@@ -13,9 +13,9 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Replaces `SELECT *, sj_...('{...}')`, which `df.select("*", F.call_function("sj_...", ...))` is,
- * with a [[FrameCall]]. Spark calls the rule while a query is analyzed, before it looks up
- * functions. The child is not looked into: its CTEs may be defined elsewhere in the plan.
+ * Replaces `SELECT *, sj_...('{...}')`, the plan of `df.select("*", F.call_function("sj_...",
+ * ...))`, with a [[FrameCall]]. Spark calls the rule while a query is analyzed, before it looks up
+ * functions. The rule does not inspect the child, whose CTEs may be defined elsewhere in the plan.
  */
 final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -76,7 +76,7 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
     else FrameCall(function, values, columns, child)
   }
 
-  /** Anywhere else Spark would only say that it does not know the function. */
+  /** Anywhere else, Spark would only report an unknown function. */
   private def checkPlaces(node: LogicalPlan): Unit = if (node.containsPattern(UNRESOLVED_FUNCTION))
     node.expressions.foreach(_.foreach {
       case call: UnresolvedFunction =>

@@ -11,12 +11,12 @@ import org.apache.spark.sql.streamjoin.base.{CallArguments, SourceNames}
 import org.apache.spark.sql.streamjoin.front.functions.TableFunction
 
 /**
- * Replaces calls of our table functions with what their builders make of the arguments. Spark calls
- * the rule while a query is analyzed, before it looks up functions; a user's function of the same
- * name takes precedence.
+ * Replaces calls of our table functions with the plans that their builders return. Spark calls the
+ * rule while a query is analyzed, before it looks up functions; a user's function of the same name
+ * takes precedence.
  *
- * Spark runs a command once, in `spark.sql(...)`; as a part of a query it would run again with each
- * use of the query, so a command stands alone.
+ * Spark runs a command once, in `spark.sql(...)`. As a part of a query, it would run again whenever
+ * the query is used, so a command must stand alone.
  */
 final private[streamjoin] case class ResolveTableFunctions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
@@ -58,7 +58,7 @@ final private[streamjoin] case class ResolveTableFunctions(session: SparkSession
 
 private[streamjoin] object ResolveTableFunctions {
 
-  /** Whether there is a function of a user, temporary or in the catalog. */
+  /** Whether the user has a function of this name, temporary or in the catalog. */
   def isUsers(session: SparkSession, name: String): Boolean =
     session.asInstanceOf[ClassicSession].sessionState.catalog.functionExists(FunctionIdentifier(name))
 }

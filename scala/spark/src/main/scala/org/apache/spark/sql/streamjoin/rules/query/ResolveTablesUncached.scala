@@ -7,14 +7,14 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementTable, Tab
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 
 /**
- * Keeps Spark's cache from serving a table that a stream looks up: it has the table as it was when
- * it was cached, whether before or after the query started. Spark calls the rule at the end of
- * analysis, before it searches the cache: `CacheManager` compares relations, and a stream's gets an
- * option that no cached one has.
+ * Prevents Spark's cache from serving a table that a stream looks up: the cache contains the table
+ * at the time of caching, before or after the query started. Spark calls the rule at the end of
+ * analysis, before it searches the cache: `CacheManager` compares relations, and the relation of a
+ * stream gets an option that no cached one has.
  */
 private[streamjoin] object ResolveTablesUncached extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    // A command, such as CREATE VIEW, reads nothing, and Spark is not done with it.
+    // A command such as CREATE VIEW reads nothing, and Spark has not finished analyzing it.
     if (!plan.isInstanceOf[Command] && plan.resolved && plan.isStreaming && plan.exists(isCacheable))
       AnalyzedPlan.rewrite(plan) {
         case relation: DataSourceV2Relation if isCacheable(relation) =>

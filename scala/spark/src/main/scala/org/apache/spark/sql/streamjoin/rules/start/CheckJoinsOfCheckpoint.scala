@@ -37,7 +37,7 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
         val checkpoint = new Path(write.resolvedCheckpointLocation)
         val files = CheckpointFileManager.create(checkpoint, hadoopConf)
         def has(directory: String) = files.exists(new Path(checkpoint, directory))
-        // A query without our joins may follow one that had some. A first batch that was never
+        // The query may have had joins before and have none now. A first batch that was never
         // committed does not count.
         val (hadOperators, hadArranged) = (has(OperatorLog.Directory), has(ArrangedJoinLog.Directory))
         if (
@@ -65,7 +65,7 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
     nodes.map(_.ordinal).foreach { ordinal =>
       val (description, state) = (new Path(descriptions, ordinal.toString), stateOf(ordinal, checkpoint))
       if (files.exists(state) && !files.exists(description))
-        throw JsonLog.unreadable(description, s"it is missing, and $state is there")
+        throw JsonLog.unreadable(description, s"it is missing, although $state exists")
     }
     checkBegun(nodes, hasOperators, numbered(descriptions, files).size, checkpoint, files)
   }

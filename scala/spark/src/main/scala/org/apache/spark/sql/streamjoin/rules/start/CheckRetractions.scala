@@ -14,9 +14,9 @@ import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
 import streamjoin.core.Side
 
 /**
- * Rejects a join by time one of whose inputs takes rows back: it would join a removal like a row,
- * or drop it as late while what it takes back stays. Whether rows are taken back follows from where
- * they come from, and not from the names of columns.
+ * Rejects a join by time with an input that retracts rows: the join would treat a retraction like a
+ * row, or drop it as late while the retracted row stays. The origin of the rows determines whether
+ * they can be retracted, not the names of columns.
  */
 private[start] object CheckRetractions {
 
@@ -32,7 +32,7 @@ private[start] object CheckRetractions {
     case _ =>
   }
 
-  /** The query with its common tables in place of what refers to them. */
+  /** The query with references to common tables replaced by the tables. */
   private def withoutTables(query: LogicalPlan): LogicalPlan =
     if (!query.exists(_.isInstanceOf[WithCTE])) query
     else AnalysisHelper.allowInvokingTransformsInAnalyzer(InlineCTE(alwaysInline = true)(query))
@@ -62,7 +62,7 @@ private[start] object CheckRetractions {
   }
 
   /**
-   * Rows that are taken back.
+   * Rows that can be retracted.
    *
    * @param diff
    *   columns with the number of copies
@@ -83,7 +83,7 @@ private[start] object CheckRetractions {
           found.copy(diff = AttributeSet(diffs))
         }
       }.headOption
-    // Its rows are what the changes amount to, or depends on what they were.
+    // Its rows are the result of the changes, or depend on it.
     case _: Aggregate => None
     case stateful if WatermarkLineage.isStateful(stateful) => stateful.children.flatMap(of).headOption
     case other => other.children.flatMap(of).headOption
@@ -95,7 +95,7 @@ private[start] object CheckRetractions {
     case _ => None
   }
 
-  /** Rows that are only added stay, unless they have gone by their time. */
+  /** Rows that are only added stay, unless they are removed because of their age. */
   private def takesBack(folder: ArrangementFolder): Boolean =
     folder.meta.input != InputKind.Appended || {
       val newest = folder.newest
@@ -110,7 +110,7 @@ private[start] object CheckRetractions {
       case alias @ Alias(column: Attribute, _) if found.diff.contains(column) => alias.toAttribute
     }))
 
-  /** Whether a condition holds for added rows only. */
+  /** Whether a condition holds only for added rows. */
   private def keepsAdded(condition: Expression, diff: AttributeSet): Boolean = {
     def isDiff(side: Expression): Boolean = side match {
       case column: Attribute => diff.contains(column)

@@ -16,10 +16,9 @@ import org.apache.spark.sql.streamjoin.checkpoint.{Description, OperatorLog}
 import org.apache.spark.sql.streamjoin.joins.temporal.{StreamAsOfJoin, StreamTemporalJoin}
 
 /**
- * Leaves the position in Kafka out of versions whose checkpoint does not have it, because an
- * earlier build began it: rows in state could not be compared with those to come. Versions of equal
- * time are then ordered as that build did. Spark calls the rule at `start()`, once the joins are
- * back in the query.
+ * Omits the position in Kafka from versions if an earlier build created the checkpoint without it:
+ * rows in state could not be compared with new ones. Versions of equal time are then ordered as in
+ * that build. Spark calls the rule at `start()`, after the joins have been restored in the query.
  */
 final private[streamjoin] case class KeepFormOfVersions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
@@ -39,7 +38,7 @@ final private[streamjoin] case class KeepFormOfVersions(session: SparkSession) e
     case _ => false
   }
 
-  /** The positions that checkpoints do not have, by the ids of their columns. */
+  /** The positions that the checkpoint lacks, by the ids of their columns. */
   private def begunWithout(query: LogicalPlan, checkpoint: Path): Set[ExprId] = {
     val files =
       CheckpointFileManager.create(

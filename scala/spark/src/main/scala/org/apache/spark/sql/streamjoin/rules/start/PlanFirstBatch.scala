@@ -40,7 +40,7 @@ final private class FirstBatch(session: SparkSession) extends StreamingQueryList
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     RunningQuery
       .of(session, event.id)
-      // A run of a single batch would have none left for its new rows.
+      // A run with a single batch would have no batch left for its new rows.
       .filter(query => FirstBatch.isFor(query.analyzedPlan) && query.trigger != OneTimeTrigger)
       .filter(_.sparkSession.sessionState.conf.streamingNoDataMicroBatchesEnabled)
       .foreach(plan)

@@ -80,8 +80,8 @@ private[streamjoin] object PrepareStreamingQuery {
   private def isPrepared(query: LogicalPlan): Boolean = query.exists(_.isInstanceOf[UncheckedStreamJoin])
 
   /**
-   * Hides the joins that we run from Spark's checker. The joins that Spark runs stay visible: the
-   * optimized query still has a join of the same inputs.
+   * Hides the joins of streamjoin from Spark's checker. The joins that Spark runs stay visible: for
+   * them, the optimized query still has a join of the same inputs.
    */
   private def hidden(query: LogicalPlan, optimized: LogicalPlan): LogicalPlan = {
     val sparks = optimized.collect {
@@ -104,11 +104,11 @@ private[streamjoin] object PrepareStreamingQuery {
     own
   }
 
-  /** The leaves on either side identify a join. */
+  /** The leaves on both sides identify a join. */
   private def inputs(join: Join): Seq[Set[Int]] =
     join.children.map(_.collectLeaves().flatMap(_.getTagValue(LeafNumber)).toSet)
 
-  // What Spark's checker would say if it saw the joins.
+  // The errors that Spark's checker would raise if it saw the joins.
 
   private def checkOutputMode(mode: OutputMode, query: LogicalPlan, nodes: Seq[StatefulNode]): Unit =
     if (mode != InternalOutputModes.Append) {

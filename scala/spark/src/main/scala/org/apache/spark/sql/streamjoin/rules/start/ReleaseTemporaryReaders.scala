@@ -7,7 +7,10 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.streamjoin.arrangement.storage.TemporaryReaders
 import org.apache.spark.sql.streamjoin.base.SessionListeners
 
-/** start(): the leases of a temporary checkpoint go with the query: [[TemporaryReaders]]. */
+/**
+ * start(): releases the leases of a temporary checkpoint when the query ends, see
+ * [[TemporaryReaders]].
+ */
 final private[streamjoin] case class ReleaseTemporaryReaders(session: SparkSession)
     extends Rule[LogicalPlan] {
 

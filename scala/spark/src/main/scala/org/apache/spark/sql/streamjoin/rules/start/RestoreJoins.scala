@@ -6,8 +6,8 @@ import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
 import org.apache.spark.sql.streamjoin.plans.UncheckedStreamJoin
 
 /**
- * Turns each `UncheckedStreamJoin` back into a `Join`. Spark calls the rule at `start()`, at the
- * end of analysis: its checker is done by then, and all its other rules have to see joins.
+ * Converts each `UncheckedStreamJoin` back to a `Join`. Spark calls the rule at `start()`, at the
+ * end of analysis: by then its checker has run, and all other rules must see joins.
  */
 private[streamjoin] object RestoreJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {

@@ -60,7 +60,7 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
     def folder = new ArrangementFolder(new Path(arrange.root), hadoopConf)
     val (found, own) = (folder, new MaintainerCheckpoint(checkpoint, hadoopConf))
-    // Drawn now: the writer may be started once more, after the arrangement was dropped.
+    // Generated here, because the writer may be started again after the arrangement was dropped.
     lazy val anew = arrange.meta.copy(id = UUID.randomUUID())
     if (!found.exists) {
       own.check(found)
@@ -87,7 +87,7 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
     folder.meta
   }
 
-  /** The first part of a definition that differs, with what it is in both. */
+  /** The first part of a definition that differs, with both values. */
   private def changed(wanted: ArrangementMeta, is: ArrangementMeta): Option[(String, String, String)] = {
     def columns(of: ArrangementMeta) =
       of.schema.map(field => s"${field.name} ${field.dataType.sql}").mkString(", ")

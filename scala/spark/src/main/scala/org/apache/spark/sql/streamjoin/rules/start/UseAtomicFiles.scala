@@ -20,7 +20,8 @@ final private[streamjoin] case class UseAtomicFiles(session: SparkSession) exten
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStreamStatement if StreamJoinConf.enabled && write.hadoopConf.get(Setting) == null =>
       setUnlessChosen()
-      // The statement has an earlier copy, with which Spark creates the checkpoint's folder.
+      // The statement has an earlier copy of the settings, with which Spark creates the
+      // checkpoint's folder.
       write.copy(hadoopConf = state.newHadoopConf())
     case other => other
   }

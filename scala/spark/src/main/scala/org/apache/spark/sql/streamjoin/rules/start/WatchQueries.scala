@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.streamjoin.observe.publish.FiguresListener
 
-/** start(): the figures of its batches go to those who show or keep them: [[FiguresListener]]. */
+/** start(): publishes the figures of the query's batches, see [[FiguresListener]]. */
 final private[streamjoin] case class WatchQueries(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (plan.isInstanceOf[WriteToStream]) FiguresListener.listen(session)

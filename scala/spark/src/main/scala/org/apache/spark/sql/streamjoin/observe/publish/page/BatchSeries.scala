@@ -8,25 +8,27 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.sql.streamjoin.base.Figures
 
 /**
- * All batches of a query as points of a chart, in bounded memory. A point has of a batch's figures
- * what changes from batch to batch. Where there are more batches than points, neighbors become one:
- * it has the sums of what came and went, the highest of what was kept, the times of the slowest
- * batch, and of all else what the last batch had. How many batches it stands for is in `batches`.
+ * All batches of a query as points of a chart, in bounded memory. A point has those figures of a
+ * batch that change from batch to batch. If there are more batches than points, adjacent batches
+ * are merged. The merged point has the sums of rows in and out, the maximum of what was kept, the
+ * times of the slowest batch, and the last batch's values of all other figures. `batches` is the
+ * number of batches that it represents.
  *
  * @param most
- *   points
+ *   maximum number of points
  */
 final private[streamjoin] class BatchSeries(most: Int = BatchSeries.Points) {
   import BatchSeries._
 
   private var points = Vector.empty[ObjectNode]
 
-  /** How many batches a point stands for, but for the last one. */
+  /** How many batches a point represents, except for the last one. */
   private var width = 1
 
   def add(figures: JsonNode): Unit = {
     val next = point(figures)
-    // A batch that runs again, perhaps after its checkpoint was put back, replaces what it repeats.
+    // A batch that runs again, perhaps after its checkpoint was restored, replaces the batches that
+    // it repeats.
     points = points.reverseIterator.dropWhile(first(_) >= first(next)).toVector.reverse
     points = points.lastOption match {
       case Some(last) if batches(last) + batches(next) <= width => points.init :+ merged(last, next)
@@ -38,7 +40,7 @@ final private[streamjoin] class BatchSeries(most: Int = BatchSeries.Points) {
     }
   }
 
-  /** The oldest first, a line of JSON each. */
+  /** The points, the oldest first, each a line of JSON. */
   def lines: Seq[String] = points.map(_.toString)
 }
 
@@ -61,7 +63,7 @@ private[streamjoin] object BatchSeries {
   private def first(point: JsonNode): Long = point.path("firstBatch").asLong
   private def took(point: JsonNode): Long = point.path("phasesMs").path("triggerExecution").asLong
 
-  /** Of a batch, or of what is a point already. */
+  /** The point of a batch, or of an existing point. */
   private def point(figures: JsonNode): ObjectNode = {
     val made = taken(figures, OfBatch)
     val operators = made.putArray("operators")
@@ -102,7 +104,7 @@ private[streamjoin] object BatchSeries {
     made
   }
 
-  /** Those that are the same one in both. */
+  /** The pairs of elements that correspond to each other. */
   private def matched(earlier: JsonNode, later: JsonNode, by: Seq[String]): Seq[(JsonNode, ObjectNode)] =
     for {
       one <- later.asScala.toSeq.collect { case node: ObjectNode => node }

@@ -8,9 +8,9 @@ import jakarta.servlet.http.HttpServletRequest
 import org.apache.spark.ui.{UIUtils, WebUIPage}
 
 /**
- * The queries, and one of them: its batches as pictures, which `page.js` draws and keeps up to
- * date, and the last batch with rows as a table, for which no script is needed. The XML escapes all
- * that comes from data.
+ * The page with all queries, and the page of one query. The latter shows its batches as charts,
+ * which `page.js` draws and updates, and the last batch with rows as a table, which needs no
+ * script. The XML escapes all data.
  */
 final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
   private val mapper = new ObjectMapper()
@@ -18,7 +18,8 @@ final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
   override def render(request: HttpServletRequest): Seq[Node] = {
     def address(path: String): String =
       UIUtils.prependBaseUri(request, tab.basePath, s"/${FiguresTab.Prefix}/$path")
-    // Not by their last batches: a page that names no query would show another one each time.
+    // Not ordered by their last batches: a page without a query parameter would show a different
+    // query each time.
     val all = tab.batches.last.map(mapper.readTree).sortBy(figures => (title(figures), id(figures)))
     val asked = Option(request.getParameter("query"))
     val chosen = all
@@ -61,7 +62,7 @@ final private[page] class FiguresPage(tab: FiguresTab) extends WebUIPage("") {
     </div>
   }
 
-  /** The last batch of a query is often empty: Spark runs one more where a watermark has moved. */
+  /** The last batch of a query is often empty: Spark runs one more after a watermark has moved. */
   private def lastWithRows(last: JsonNode): JsonNode =
     tab.batches
       .of(id(last))

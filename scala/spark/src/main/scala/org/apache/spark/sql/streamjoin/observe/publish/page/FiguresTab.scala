@@ -7,10 +7,10 @@ import jakarta.servlet.http.HttpServletRequest
 import org.apache.spark.ui.{SparkUI, SparkUITab, WebUIPage}
 
 /**
- * The tab "Stream joins" of Spark's web page.
+ * The tab "Stream joins" on Spark's web page.
  *
  * @param live
- *   whether there may be more batches: the page then looks for them
+ *   whether there may be more batches: the page then polls for them
  */
 final private[streamjoin] class FiguresTab(ui: SparkUI, val batches: RecentBatches, val live: Boolean)
     extends SparkUITab(ui, FiguresTab.Prefix) {
@@ -22,7 +22,7 @@ private[streamjoin] object FiguresTab {
   val Prefix = "streamjoin"
   private val Folder = "/org/apache/spark/sql/streamjoin/observe/publish/page/static"
 
-  /** In their order; the report and notebooks have all but the last one. */
+  /** The scripts in their order; the report and notebooks use all except the last one. */
   private[page] val Scripts =
     Seq("draw", "style", "holds", "waits", "series", "histograms", "view", "streamjoin", "page").map(
       _ + ".js"
@@ -34,14 +34,14 @@ private[streamjoin] object FiguresTab {
       checkServlets(classOf[WebUIPage])
       ui.attachTab(new FiguresTab(ui, batches, live))
       Handlers.attach(ui, s"/$Prefix/figures", "application/json", json(batches, _))
-      // Spark's own handler of static files looks for them in Spark's class loader alone.
+      // Spark's own handler of static files searches only Spark's class loader.
       Handlers.attach(ui, s"/$Prefix/static", "text/javascript", request => script(request.getRequestURI))
     }
   }
 
   /**
-   * A page's class has to name the class of a request, so it is compiled for one: `jakarta`, which
-   * Spark has. On a platform that has put Spark on another one there is no tab.
+   * A page's class refers to the class of a request, so it is compiled for one servlet API:
+   * `jakarta`, as in Spark. A platform that has moved Spark to another API has no tab.
    */
   private[page] def checkServlets(page: Class[_]): Unit = {
     val request = classOf[HttpServletRequest]
@@ -53,8 +53,8 @@ private[streamjoin] object FiguresTab {
   }
 
   /**
-   * The last `last` batches of a query, or with `series` the points of all; without a query, the
-   * last batch of each.
+   * The last `last` batches of a query or, with `series`, the points of all batches; without a
+   * query, the last batch of each query.
    */
   private def json(batches: RecentBatches, request: HttpServletRequest): String = {
     val lines = Option(request.getParameter("query")) match {

@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.util.Utils
 
-/** The figures of a batch as tables of HTML: one for each operator, with a row for each input. */
+/** The figures of a batch as HTML tables: one per operator, with a row per input. */
 private[page] object FiguresTable {
 
   /** The columns of a table of inputs. */
@@ -29,7 +29,7 @@ private[page] object FiguresTable {
 
   def of(figures: JsonNode): Seq[Node] = items(figures, "operators").flatMap(operator)
 
-  /** Rows that a batch has read: what one operator passes to the next is none of them. */
+  /** Rows that a batch has read, not counting rows that one operator passes to the next. */
   def rowsIn(figures: JsonNode): Long = {
     val read = items(figures, "operators").flatMap(items(_, "inputs")).filter(_.path("below").size == 0)
     read.map(_.path("rowsIn").asLong).sum

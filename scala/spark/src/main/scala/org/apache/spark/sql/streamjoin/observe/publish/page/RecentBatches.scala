@@ -8,12 +8,12 @@ import scala.collection.immutable.ListMap
  * The figures of the last batches of some queries, as lines of JSON.
  *
  * @param keepsSeries
- *   whether there is also a point for each batch before them
+ *   whether to also keep a point for each earlier batch
  */
 final private[streamjoin] class RecentBatches(keepsSeries: Boolean = false) {
   import RecentBatches._
 
-  /** The last one had a batch last. */
+  /** The query with the most recent batch is last. */
   private var queries = ListMap.empty[UUID, Recent]
 
   def add(id: UUID, name: Option[String], line: String): Unit = synchronized {
@@ -24,7 +24,7 @@ final private[streamjoin] class RecentBatches(keepsSeries: Boolean = false) {
     queries = (queries - id + (id -> Recent(name, lines.takeRight(Batches), series))).takeRight(Queries)
   }
 
-  /** What was stored of a query: its last batches, and its series. */
+  /** Restores the stored data of a query: its last batches and its series. */
   def restore(id: UUID, name: Option[String], lines: Seq[String], points: Seq[String]): Unit = synchronized {
     val series = new BatchSeries
     points.foreach(point => series.add(BatchSeries.parse(point)))
@@ -34,28 +34,28 @@ final private[streamjoin] class RecentBatches(keepsSeries: Boolean = false) {
   /** The oldest batch first. */
   def of(idOrName: String): Option[Seq[String]] = synchronized(found(idOrName).map(_.lines))
 
-  /** A point for each batch, or for some of them, as [[BatchSeries]] says; the oldest first. */
+  /** One point per batch, or per group of batches (see [[BatchSeries]]); the oldest first. */
   def series(idOrName: String): Seq[String] = synchronized(found(idOrName).toSeq.flatMap(_.series.lines))
 
   private def found(idOrName: String): Option[Recent] = queries.toSeq.reverseIterator.collectFirst {
     case (id, recent) if id.toString == idOrName || recent.name.contains(idOrName) => recent
   }
 
-  /** Each query's lines, and the points of its series. */
+  /** The lines of each query, and the points of its series. */
   def lines: Seq[(UUID, Option[String], Seq[String], Seq[String])] = synchronized {
     queries.toSeq.map { case (id, recent) => (id, recent.name, recent.lines, recent.series.lines) }
   }
 
-  /** The last batch of each query; the query that had a batch last comes last. */
+  /** The last batch of each query; the query with the most recent batch is last. */
   def last: Seq[String] = synchronized(queries.values.flatMap(_.lines.lastOption).toSeq)
 }
 
 private[streamjoin] object RecentBatches {
 
-  /** As many as Spark keeps of a query's progress, by default. */
+  /** The number of progress reports that Spark keeps per query by default. */
   private val Batches = 100
 
-  /** Queries whose figures are kept, the last that had a batch. */
+  /** The number of queries whose figures are kept: those with the most recent batches. */
   private val Queries = 20
 
   final private case class Recent(name: Option[String], lines: Vector[String], series: BatchSeries)
