@@ -176,9 +176,12 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
     first
   }
 
-  private[arrangement] def release(blocks: Iterable[FileBlock]): Unit =
-    blocks.foreach { block =>
-      synchronized(loaded.remove(block))
-      memory.add(-block.release())
+  /** Releases the blocks of an index that satisfy a condition. */
+  private[index] def release(index: KeyIndex)(which: FileBlock => Boolean): Unit =
+    index.usedBlocks.foreach {
+      case block: FileBlock if which(block) =>
+        synchronized(loaded.remove(block))
+        memory.add(-block.release())
+      case _ =>
     }
 }

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow,
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.streamjoin.arrangement.index.{
   ArrangementRef,
+  IndexLoader,
   IndexRegistry,
   IndexSettings,
   LoadStats
@@ -102,7 +103,7 @@ final private[streamjoin] class SnapshotDiffReader(
       block <- file.blocks.iterator
       if block.index == 0 && block.partition == partition
       version = manifest.version
-      bytes = IndexRegistry.orRetained(arrangement, version - 1, folder) {
+      bytes = IndexLoader.orRetained(arrangement, version - 1, folder) {
         BlockFiles.read(root, file.path, block, hadoopConf)
       }
       at <- positions(bytes)
