@@ -3,9 +3,12 @@ package org.apache.spark.sql.streamjoin.time
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.util.DateTimeConstants._
 import org.apache.spark.sql.catalyst.util.IntervalUtils
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.types.{CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType}
+import org.apache.spark.unsafe.types.CalendarInterval
 
 /** Durations as users write and read them: `1 hour 30 minutes`. */
 private[streamjoin] object DurationText {
@@ -63,4 +66,22 @@ private[streamjoin] object DurationText {
     val unit = Units.collectFirst { case (length, _) if micros >= length => length }.getOrElse(1L)
     of(micros / unit * unit)
   }
+}
+
+/** The lengths of intervals. */
+private[streamjoin] object IntervalLength {
+  val Varies = "the length of months and years varies"
+
+  /** The length of a constant interval in microseconds, or why it has none. */
+  def micros(interval: Expression): Either[String, Long] =
+    if (!interval.resolved || !interval.foldable) Left("it is not constant")
+    else
+      (interval.dataType, interval.eval()) match {
+        case (_: DayTimeIntervalType, micros: Long) => Right(micros)
+        case (_: YearMonthIntervalType, _) => Left(Varies)
+        case (CalendarIntervalType, calendar: CalendarInterval) =>
+          if (calendar.months != 0) Left(Varies)
+          else Right(calendar.days * MICROS_PER_DAY + calendar.microseconds)
+        case _ => Left("it is not an interval")
+      }
 }

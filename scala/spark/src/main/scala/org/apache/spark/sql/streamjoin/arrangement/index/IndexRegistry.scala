@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
-import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 import java.util.UUID
+import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.streamjoin.analysis.{RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
@@ -56,7 +56,20 @@ final private[streamjoin] case class StreamIntervalJoin(
   override def undefinedWatermark(key: Int, waiting: String): AnalysisException =
     IntervalJoinErrors.undefinedWatermark(this, key, waiting)
 
-  override def description: OperatorDescription = IntervalJoinDescription.of(this)
+  override def description: OperatorDescription = {
+    val form = new NormalForm(left.output, right.output)
+    // Unsorted: the order of the keys decides the partition of a row.
+    val equality = leftKeys.zip(rightKeys).map { case (l, r) => s"${form(l)} = ${form(r)}" }
+    OperatorDescription(
+      Map(
+        "join_type" -> plan.joinType.name,
+        "equality" -> equality.mkString(", "),
+        EquiKeys.ZoneProperty -> EquiKeys.zone(leftKeys ++ rightKeys),
+        "condition" -> plan.condition
+      ),
+      Map("left_columns" -> NormalForm.columns(left.output), "right_columns" -> NormalForm.columns(right.output))
+    )
+  }
 
   /**
    * Pairs satisfy the bounds of the join. A padded row satisfies the constraints of its own side;

@@ -1,8 +1,13 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.expressions.Literal.{FalseLiteral, TrueLiteral}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
+import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * An equality of a temporal or as-of join, with the sides in the order of its inputs.
@@ -49,6 +54,59 @@ private[temporal] object Tie {
   private def isKey(expression: Expression, key: Expression): Boolean = expression match {
     case same if same.semanticEquals(key) => true
     case cast: Cast => EquiKeys.isOneToOne(cast.child.dataType, cast.dataType) && isKey(cast.child, key)
+    case _ => false
+  }
+}
+
+/**
+ * A conjunct that allows an expression only one value, in any spelling that the optimizer converts
+ * to an equality.
+ *
+ * @param nullSafe
+ *   whether null matches null
+ */
+final private[temporal] case class ConstantEquality(of: Expression, value: Expression, nullSafe: Boolean)
+
+private[temporal] object ConstantEquality {
+  def in(conjunct: Expression): Option[ConstantEquality] = conjunct match {
+    case EqualTo(a, b) => oriented(a, b, nullSafe = false)
+    case EqualNullSafe(a, b) => oriented(a, b, nullSafe = true)
+    case In(of, values) if !isConstant(of) => onlyOne(values).map(ConstantEquality(of, _, nullSafe = false))
+    case Like(of, value @ Literal(pattern: UTF8String, StringType), escape)
+        if !pattern.toString.exists(Set('%', '_', escape)) =>
+      Some(ConstantEquality(of, value, nullSafe = false))
+    case Not(Not(condition)) => in(condition)
+    case Not(EqualTo(a, b)) if a.dataType == BooleanType =>
+      oriented(a, b, nullSafe = false).map(equality => equality.copy(value = Not(equality.value)))
+    case Not(column) if isColumn(column) => Some(ConstantEquality(column, FalseLiteral, nullSafe = false))
+    case column if isColumn(column) => Some(ConstantEquality(column, TrueLiteral, nullSafe = false))
+    case _ => None
+  }
+
+  def isConstant(expression: Expression): Boolean =
+    expression.deterministic && expression.references.isEmpty
+
+  private def oriented(a: Expression, b: Expression, nullSafe: Boolean): Option[ConstantEquality] =
+    if (isConstant(a) == isConstant(b)) None
+    else if (isConstant(b)) Some(ConstantEquality(a, b, nullSafe))
+    else Some(ConstantEquality(b, a, nullSafe))
+
+  /** The value, which may be written several times; null equals nothing. */
+  private def onlyOne(values: Seq[Expression]): Option[Expression] =
+    if (!values.forall(isConstant)) None
+    else
+      values.map(value => value -> valueOf(value)).filter(_._2 != null).distinctBy(_._2) match {
+        case Seq() => values.headOption
+        case Seq((value, _)) => Some(value)
+        case _ => None
+      }
+
+  private def valueOf(constant: Expression): Any =
+    if (constant.foldable) Try(constant.eval()).getOrElse(constant.canonicalized) else constant.canonicalized
+
+  private def isColumn(expression: Expression): Boolean = expression match {
+    case _: Attribute => true
+    case field: GetStructField => isColumn(field.child)
     case _ => false
   }
 }

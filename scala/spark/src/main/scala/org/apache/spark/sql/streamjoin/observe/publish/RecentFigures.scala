@@ -2,9 +2,11 @@ package org.apache.spark.sql.streamjoin.observe.publish
 
 import java.util.UUID
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.{LeftBySessions, QueryOwner}
-import org.apache.spark.sql.streamjoin.observe.publish.page.RecentBatches
+import org.apache.spark.sql.streamjoin.monitor.SparkListenerStreamJoinFigures
+import org.apache.spark.sql.streamjoin.observe.publish.page.{FiguresTab, RecentBatches}
 import org.apache.spark.sql.types.{StringType, StructType}
 
 /**
@@ -44,4 +46,14 @@ private[streamjoin] object RecentFigures {
    * not show.
    */
   val shown: RecentBatches = new RecentBatches(keepsSeries = true)
+}
+
+/** Shows the figures of a query's batches on Spark's web page, and writes them to its event log. */
+final private[publish] class ShownFigures(context: SparkContext) {
+
+  def add(id: UUID, name: Option[String], line: String): Unit = {
+    RecentFigures.shown.add(id, name, line)
+    context.listenerBus.post(SparkListenerStreamJoinFigures(line))
+    context.ui.foreach(FiguresTab.attach(_, RecentFigures.shown, live = true))
+  }
 }

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
 import java.time.Instant
+import java.util.Locale
 
 import org.apache.spark.sql.streamjoin.base.UnreadMessages
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
+import org.apache.spark.sql.streamjoin.time.DurationText
 
 /**
  * What stands out in the figures of a query, each as a sentence that ends in what to write.
@@ -151,4 +153,42 @@ private object Hints {
   /** Fewer matches are not representative of how far apart they are. */
   private val Pairs = 1000L
   private val MatchQuantile = 0.999
+}
+
+/** How hints write numbers, durations and columns. */
+private[read] object HintWords {
+  private val Year = 31557600000L
+  private val Units =
+    Seq(86400000L -> "days", 3600000L -> "hours", 60000L -> "minutes", 1000L -> "seconds")
+
+  /** A number of milliseconds, in whole units of its size. */
+  def words(millis: Long): String =
+    if (millis >= 2 * Year) s"${counted(millis / Year)} years" else DurationText.roughly(millis)
+
+  /** A duration of at least this many milliseconds, in the format of withWatermark. */
+  def roundedUp(millis: Long): String = {
+    val (length, unit) = Units.find { case (length, _) => millis > 2 * length }.getOrElse(1000L -> "seconds")
+    s"${math.max((millis + length - 1) / length, 1)} $unit"
+  }
+
+  /**
+   * A duration of at least twice as many milliseconds, rounded to one of a few values so that the
+   * advice is stable.
+   */
+  def ample(millis: Long): String =
+    DurationText.of(Pauses.find(_ >= 2 * millis).getOrElse(Pauses.last) * 1000)
+
+  private val Pauses = Seq(5L, 15L, 60L, 360L, 1440L, 10080L).map(_ * 60000)
+
+  def counted(number: Long): String = String.format(Locale.ROOT, "%,d", number)
+
+  /** `1 group`, `20 groups`. */
+  def counted(number: Long, what: String): String = s"${counted(number)} $what${if (number == 1) "" else "s"}"
+
+  /** `all 60 rows of x`, `40 of 60 rows of x`. */
+  def share(some: Long, all: Long, of: String): String =
+    if (some == all) s"all ${counted(all)} $of" else s"${counted(some)} of ${counted(all)} $of"
+
+  /** A column without the name of its input. */
+  def plain(column: String): String = column.split('.').last
 }
