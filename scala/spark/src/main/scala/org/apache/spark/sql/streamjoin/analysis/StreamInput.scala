@@ -2,13 +2,9 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import java.util.UUID
 
-import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
-import org.apache.spark.sql.catalyst.util.quoteIfNeeded
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
@@ -21,11 +17,11 @@ import org.apache.spark.unsafe.types.CalendarInterval
  * be idle. Pure: analyzed plans in, analyzed plans out.
  *
  * @param call
- *   API call or clause that the user wrote, for errors
- * @param inSql
- *   whether it is a clause of SQL
+ *   API call that the user wrote, for errors
  */
-final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false) {
+final private[streamjoin] class StreamInput(call: String) {
+  private val columns = new NamedColumns(call)
+  import columns.{column, timestamp, wrong}
 
   /** Adds a watermark that trails the newest time of a column by `lag`. */
   def imposeOrder(stream: LogicalPlan, time: String, lag: String): LogicalPlan = {
@@ -38,8 +34,9 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
         "second" -> column.name
       )
     }
-    val micros = length("lag", lag)
-    if (micros < 0) throw duration("lag", lag, "it is negative, and no row arrives before its time")
+    val micros = DurationText.length(call, "lag", lag)
+    if (micros < 0)
+      throw DurationText.rejected(call, "lag", lag, "it is negative, and no row arrives before its time")
     StreamInput.marked(column, micros, stream)
   }
 
@@ -94,8 +91,9 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
     checkIsInput(stream)
     if (!stream.exists(_.isInstanceOf[EventTimeWatermark]))
       throw rejected("STREAMJOIN_INPUT.NO_WATERMARK")
-    val micros = length("after", timeout)
-    if (micros < MICROS_PER_MILLIS) throw duration("after", timeout, "it is not a millisecond or longer")
+    val micros = DurationText.length(call, "after", timeout)
+    if (micros < MICROS_PER_MILLIS)
+      throw DurationText.rejected(call, "after", timeout, "it is not a millisecond or longer")
     IdleAfter(micros / MICROS_PER_MILLIS, stream)
   }
 
@@ -123,67 +121,6 @@ final private[streamjoin] class StreamInput(call: String, inSql: Boolean = false
         "marked" -> StreamJoinErrors.listed(stream.output.filter(EventTime.isMarked).map(_.name))
       )
   }
-
-  private[streamjoin] def timestamp(stream: LogicalPlan, name: String): Attribute =
-    timestamp(column(stream, name))
-
-  private[streamjoin] def timestamp(found: Attribute): Attribute = {
-    val name = quoteIfNeeded(found.name)
-    def converted(inApi: String, sql: String) = wrong(
-      found.name,
-      "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP",
-      "type" -> found.dataType.sql,
-      "conversion" -> (if (inSql) s"SELECT *, $sql AS time FROM ..."
-                       else s"""df.withColumn("${found.name}", $inApi).""")
-    )
-    found.dataType match {
-      case TimestampType => found
-      case _: StringType =>
-        throw converted(s"""F.to_timestamp("${found.name}")""", s"to_timestamp($name)")
-      case TimestampNTZType | DateType =>
-        throw converted(s"""F.col("${found.name}").cast("timestamp")""", s"CAST($name AS TIMESTAMP)")
-      case _: IntegralType =>
-        throw converted(s"""F.timestamp_millis("${found.name}")""", s"timestamp_millis($name)")
-      case other => throw wrong(found.name, "STREAMJOIN_COLUMN.NOT_A_TIME", "type" -> other.sql)
-    }
-  }
-
-  private[streamjoin] def column(stream: LogicalPlan, name: String): Attribute =
-    columnOrField(stream, name) match {
-      case attribute: Attribute => attribute
-      case _ =>
-        throw wrong(name, "STREAMJOIN_COLUMN.FIELD")
-    }
-
-  /** A column, or a field of one. */
-  private[streamjoin] def columnOrField(stream: LogicalPlan, name: String): Expression = {
-    def columns = stream.output.map(_.name).mkString(", ")
-    val found =
-      try stream.resolve(UnresolvedAttribute.parseAttributeName(name), SQLConf.get.resolver)
-      catch {
-        case ambiguous: AnalysisException =>
-          throw wrong(
-            name,
-            "STREAMJOIN_COLUMN.AMBIGUOUS",
-            "cause" -> ambiguous.getCondition,
-            "columns" -> columns
-          )
-      }
-    found match {
-      case Some(alias: Alias) => alias.child
-      case Some(attribute) => attribute
-      case None => throw wrong(name, "STREAMJOIN_COLUMN.UNKNOWN", "columns" -> columns)
-    }
-  }
-
-  /** Parses a duration; the result is in microseconds. */
-  def length(argument: String, text: String): Long = DurationText.length(call, argument, text)
-
-  def duration(argument: String, text: String, reason: String): AnalysisException =
-    DurationText.rejected(call, argument, text, reason)
-
-  private[streamjoin] def wrong(column: String, condition: String, parameters: (String, String)*) =
-    rejected(condition, parameters :+ ("column" -> column): _*)
 
   private def rejected(condition: String, parameters: (String, String)*) =
     StreamJoinErrors.analysis(condition, parameters :+ ("call" -> call): _*)

@@ -9,7 +9,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, RowKey}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{OptionValues, StreamJoinErrors}
 import org.apache.spark.sql.types._
 
 /** The kind of a target. */
@@ -146,12 +146,8 @@ private[streamjoin] object UpsertOptions {
   }
 
   private def keysOf(json: String): Seq[String] = {
-    val wrong = StreamJoinErrors.analysis(
-      "STREAMJOIN_OPTION",
-      "option" -> Keys,
-      "value" -> json,
-      "wanted" -> """a JSON list of columns, such as ["order_id", "line"]"""
-    )
+    val wrong =
+      OptionValues.rejected(Keys, json, """a JSON list of columns, such as ["order_id", "line"]""")
     val list =
       try mapper.readTree(json)
       catch { case _: JacksonException => throw wrong }

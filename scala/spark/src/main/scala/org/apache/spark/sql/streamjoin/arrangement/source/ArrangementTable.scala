@@ -15,7 +15,7 @@ import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangementWriteBuilder, MaintainingRun}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.OptionValues
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -35,33 +35,16 @@ private[streamjoin] object ArrangementProvider {
 }
 
 /** The options of an arrangement. */
-final private[streamjoin] case class ArrangementOptions(options: CaseInsensitiveStringMap) {
+final private[streamjoin] case class ArrangementOptions(options: CaseInsensitiveStringMap)
+    extends OptionValues {
   import ArrangementOptions._
 
-  def text(name: String): Option[String] = Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
-
-  def number(name: String, least: Long): Option[Long] = text(name).map { value =>
-    value.toLongOption.filter(_ >= least).getOrElse {
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_OPTION",
-        "option" -> name,
-        "value" -> value,
-        "wanted" -> s"a whole number from $least on, such as option(\"$name\", 10)"
-      )
-    }
-  }
-
-  lazy val root: Path = {
-    val path = text(PathOption).getOrElse(
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_OPTION",
-        "option" -> PathOption,
-        "value" -> "",
-        "wanted" -> "the name or the path of an arrangement: load(\"orders\")"
-      )
+  lazy val root: Path = ArrangementFolder.root(
+    text(PathOption).getOrElse(
+      throw OptionValues
+        .rejected(PathOption, "", "the name or the path of an arrangement: load(\"orders\")")
     )
-    ArrangementFolder.root(path)
-  }
+  )
 
   def source: Option[String] = text(Source)
 
@@ -114,11 +97,10 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
   protected def scan(changes: Boolean): Scan = {
     val meta = options.open().meta
     if (types(rows) != types(meta.schema))
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_OPTION",
-        "option" -> "schema",
-        "value" -> rows.toDDL,
-        "wanted" -> s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
+      throw OptionValues.rejected(
+        "schema",
+        rows.toDDL,
+        s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
       )
     val ref = ArrangementRef(options.root.toString, meta)
     new ArrangementScan(ref, options, changes, newest.getOrElse(new NewestVersion))

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.source
 
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementMeta
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.OptionValues.rejected
 import org.apache.spark.sql.types.{MetadataBuilder, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -103,7 +103,4 @@ private[streamjoin] object TableOptions {
     val isWhole = marked.nonEmpty && marked.map(_._2) == (0L until marked.head._3.toLong)
     Option.when(isWhole)(marked.map(_._1))
   }
-
-  private def rejected(option: String, value: String, wanted: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, 
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.analysis.{NamedColumns, StreamInput}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.base.{CallArguments, FunctionTable}
 import org.apache.spark.sql.streamjoin.joins.delta.DeltaJoins
@@ -155,7 +155,7 @@ private[streamjoin] object FrameFunction {
   private def column(call: Call): LogicalPlan = call.columns.head match {
     case found: Attribute if call.child.outputSet.contains(found) => Project(Seq(found), call.child)
     case other: Attribute =>
-      throw new StreamInput(call.arguments.text("call")).wrong(
+      throw new NamedColumns(call.arguments.text("call")).wrong(
         other.sql,
         "STREAMJOIN_COLUMN.OTHER_DATAFRAME",
         "columns" -> call.child.output.map(_.name).mkString(", "),
@@ -194,7 +194,7 @@ private[streamjoin] object FrameFunction {
   /** The error for an expression in place of a column. */
   def computed(arguments: CallArguments, expression: Expression): AnalysisException = {
     val argument = arguments.text("argument")
-    new StreamInput(arguments.text("call"))
+    new NamedColumns(arguments.text("call"))
       .wrong(expression.sql, "STREAMJOIN_COLUMN.COMPUTED", "argument" -> argument)
   }
 }

@@ -2,9 +2,9 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions.{And, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.time.TimeDistance
+import org.apache.spark.sql.streamjoin.time.{DurationText, TimeDistance}
 
 import streamjoin.core.Side
 
@@ -24,9 +24,8 @@ private[streamjoin] object IntervalJoins {
    *   duration as text; by default, `upper` negated
    */
   def within(joined: LogicalPlan, lower: Option[String], upper: String): LogicalPlan = {
-    val input = new StreamInput(Call)
-    val greatest = input.length("upper", upper)
-    val least = lower.fold(-greatest)(input.length("lower", _))
+    val greatest = DurationText.length(Call, "upper", upper)
+    val least = lower.fold(-greatest)(DurationText.length(Call, "lower", _))
     if (least > greatest)
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_WITHIN",

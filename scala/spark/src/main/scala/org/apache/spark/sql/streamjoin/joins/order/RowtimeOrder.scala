@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, UnaryNode}
-import org.apache.spark.sql.streamjoin.analysis.StreamInput
+import org.apache.spark.sql.streamjoin.analysis.NamedColumns
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.plans.PendingOperator
 
@@ -59,7 +59,7 @@ private[streamjoin] object RowtimeOrder {
 
   /** The rows of a stream in ascending order of a column. */
   def of(stream: LogicalPlan, time: String): RowtimeOrder = RowtimeOrder(
-    new StreamInput("sj.impose_order").timestamp(stream, time),
+    new NamedColumns("sj.impose_order").timestamp(stream, time),
     windows = None,
     center = None,
     times = Nil,

@@ -1,8 +1,9 @@
 package org.apache.spark.sql.streamjoin.joins.order
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{EventTimeOfInput, PlainJoin}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.time.DurationText
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
@@ -24,8 +25,8 @@ private[streamjoin] object WindowJoins {
   def of(joined: LogicalPlan, windows: Map[Side, String]): LogicalPlan =
     windows.toSeq match {
       case Seq((side, length)) =>
-        val micros =
-          new StreamInput(Call).length(if (side == Side.Right) "following" else "preceding", length)
+        val argument = if (side == Side.Right) "following" else "preceding"
+        val micros = DurationText.length(Call, argument, length)
         if (micros <= 0) throw rejected(s"a window without length, '$length'")
         of(joined, JoinWindows(Map(side -> JoinWindow(micros, isFollowing = side == Side.Right))))
       case given => throw rejected(if (given.isEmpty) "neither of the two" else "both")

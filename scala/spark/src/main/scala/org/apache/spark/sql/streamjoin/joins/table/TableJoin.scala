@@ -5,13 +5,13 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.streamjoin.analysis.{CommonTables, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, InputKind}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
-import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.types.LongType
 
 /**
@@ -66,9 +66,9 @@ private[streamjoin] object TableJoin {
   }
 
   private def micros(length: String): Long = {
-    val input = new StreamInput("sj.table")
-    val micros = input.length(TableOptions.Rematch, length)
-    if (micros <= 0) throw input.duration(TableOptions.Rematch, length, "it is not positive")
+    val micros = DurationText.length("sj.table", TableOptions.Rematch, length)
+    if (micros <= 0)
+      throw DurationText.rejected("sj.table", TableOptions.Rematch, length, "it is not positive")
     micros
   }
 

@@ -5,9 +5,10 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{AsOfJoin, Filter, Join, JoinHint, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter}
 import org.apache.spark.sql.catalyst.util.toPrettySQL
-import org.apache.spark.sql.streamjoin.analysis.{NormalForm, StreamInput}
+import org.apache.spark.sql.streamjoin.analysis.{NamedColumns, NormalForm}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.changes.KafkaPosition
+import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.types.{DayTimeIntervalType, StringType}
 
 import streamjoin.core.AsOf
@@ -34,7 +35,7 @@ final private[streamjoin] class AsOfJoins(
     ordered: Boolean = true,
     keyInWords: Option[String] = None
 ) {
-  private val inputs = new StreamInput(call, inSql = where.isDefined)
+  private val inputs = new NamedColumns(call, inSql = where.isDefined)
 
   /**
    * Joins each left row with the version of its key that was valid at the row's time.
@@ -170,7 +171,7 @@ final private[streamjoin] class AsOfJoins(
   private def micros(tolerance: Expression): Long = tolerance.dataType match {
     case _: DayTimeIntervalType => tolerance.eval().asInstanceOf[Long]
     case _ =>
-      throw inputs.duration("tolerance", tolerance.sql, "it is not an interval of days, hours or seconds")
+      throw DurationText.rejected(call, "tolerance", tolerance.sql, "it is not an interval of days, hours or seconds")
   }
 
   /**
@@ -306,8 +307,8 @@ final private[streamjoin] class AsOfJoins(
       throw inputs.wrong(column.name, "STREAMJOIN_COLUMN.ORDER_TYPE", "type" -> column.dataType.sql)
 
   private def length(argument: String, text: String): Long = {
-    val micros = inputs.length(argument, text)
-    if (micros < 0) throw inputs.duration(argument, text, "it is negative")
+    val micros = DurationText.length(call, argument, text)
+    if (micros < 0) throw DurationText.rejected(call, argument, text, "it is negative")
     micros
   }
 

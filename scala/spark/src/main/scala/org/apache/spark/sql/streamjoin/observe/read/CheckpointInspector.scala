@@ -10,7 +10,7 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.base.{NextOffsets, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.{NextOffsets, OptionValues, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog, OperatorOutline, OutlineLog}
 import org.apache.spark.sql.streamjoin.operator.StateStores
@@ -53,11 +53,10 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
   def operator(number: Int): OperatorOutline = operators
     .find(_.ordinal == number - 1)
     .getOrElse(
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_OPTION",
-        "option" -> StateOptions.Operator,
-        "value" -> number.toString,
-        "wanted" -> operators.map(of => s"${of.ordinal + 1} (${of.title})").mkString(" or ")
+      throw OptionValues.rejected(
+        StateOptions.Operator,
+        number.toString,
+        operators.map(of => s"${of.ordinal + 1} (${of.title})").mkString(" or ")
       )
     )
 

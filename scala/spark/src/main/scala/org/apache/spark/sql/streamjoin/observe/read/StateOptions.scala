@@ -3,22 +3,15 @@ package org.apache.spark.sql.streamjoin.observe.read
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.OptionValues
+import org.apache.spark.sql.streamjoin.base.OptionValues.rejected
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The options of `format("streamjoin")` for the state in a checkpoint. */
-final private[streamjoin] class StateOptions(options: CaseInsensitiveStringMap, session: SparkSession) {
+final private[streamjoin] class StateOptions(val options: CaseInsensitiveStringMap, session: SparkSession)
+    extends OptionValues {
   import StateOptions._
-
-  private def text(name: String): Option[String] =
-    Option(options.get(name)).map(_.trim).filter(_.nonEmpty)
-
-  private def number(name: String, least: Long): Option[Long] = text(name).map { value =>
-    value.toLongOption
-      .filter(_ >= least)
-      .getOrElse(throw rejected(name, value, s"a whole number from $least on"))
-  }
 
   lazy val checkpoint: CheckpointInspector = new CheckpointInspector(
     session,
@@ -91,7 +84,4 @@ private[streamjoin] object StateOptions {
   /** Whether the options request the state of a checkpoint, not an arrangement. */
   def areGiven(options: CaseInsensitiveStringMap): Boolean =
     options.containsKey(Checkpoint) || options.containsKey(Query)
-
-  private def rejected(option: String, value: String, wanted: String) =
-    StreamJoinErrors.analysis("STREAMJOIN_OPTION", "option" -> option, "value" -> value, "wanted" -> wanted)
 }
