@@ -235,7 +235,7 @@ def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
         ("STREAMJOIN_WITHIN", "write it in days", within(left, right, "1 month")),
         ("STREAMJOIN_WITHIN", "it is negative", within(left, right, "-1 second")),
         ("STREAMJOIN_WITHIN", "1 limits, not two", within(left, right, ("1s",))),
-        ("STREAMJOIN_WITHIN", "above its upper one", within(left, right, ("1s", "0s"))),
+        ("STREAMJOIN_WITHIN", "above its upper limit", within(left, right, ("1s", "0s"))),
         ("STREAMJOIN_EVENT_TIME.NONE", 'left.withWatermark("ordered", "10 seconds")', within(plain, right)),
         (
             "STREAMJOIN_EVENT_TIME.NONE",
@@ -244,7 +244,7 @@ def test_what_join_rejects(spark: SparkSession, tmp_path: Path) -> None:
         ),
         ("STREAMJOIN_NOT_A_STREAM.BOUND", "the right input is a batch", within(left, batch)),
         ("STREAMJOIN_JOIN_KEYS.NO_DECLARED_KEY", "on=F.lit(True)", lambda: sj.join(left, right)),
-        ("STREAMJOIN_EVENT_TIME.SEVERAL", "the left one has 2: ordered, seen", within(both, right)),
+        ("STREAMJOIN_EVENT_TIME.SEVERAL", "the left input has 2: ordered, seen", within(both, right)),
         ("STREAMJOIN_EVENT_TIME.NONE", "the left input has none", within(windowed, right)),
     ):
         rejected(condition, call, fix)

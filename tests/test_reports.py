@@ -152,7 +152,7 @@ def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_screen, "in_terminal", lambda: False)
     for place in (ran.history, ran.checkpoint):
         assert read_location(str(place), str(ran.history), "test") == {str(ran.query.id): ran.figures}
-    rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.watch(str(ran.history / "nothing")), "is no history")
+    rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.watch(str(ran.history / "nothing")), "is not a history")
     with pytest.raises(FileNotFoundError):  # History lists the folder again
         _files.read_with_spark(str(ran.history / "nothing"))
 

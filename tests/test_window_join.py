@@ -125,7 +125,7 @@ def test_a_stream_in_order(spark: SparkSession, tmp_path: Path) -> None:
     [
         ({}, "neither of the two"),
         ({"following": "1 minute", "preceding": "1 minute"}, "both"),
-        ({"following": "0 seconds"}, "no length"),
+        ({"following": "0 seconds"}, "without length"),
     ],
 )
 def test_which_windows_are_rejected(spark: SparkSession, tmp_path: Path, window: dict[str, str], message: str) -> None:

@@ -90,7 +90,7 @@ def within_limits(within: Within) -> tuple[int, int]:
         raise _invalid_within(within, f"it has {len(within)} limits, not two")
     low, high = (to_microseconds(limit, signed=True) for limit in within)
     if low > high:
-        raise _invalid_within(within, "its lower limit is above its upper one, so no two times would match")
+        raise _invalid_within(within, "its lower limit is above its upper limit, so no two times would match")
     return low, high
 
 

@@ -73,5 +73,5 @@ def _one_window(following: Duration | None, preceding: Duration | None) -> tuple
     ((name, window),) = given.items()
     length = spark_interval(window, name, "sj.window_join")
     if checked_microseconds(window, name, "sj.window_join") == 0:
-        raise StreamJoinError("STREAMJOIN_WINDOW", found=f"a window of no length, {window!r}")
+        raise StreamJoinError("STREAMJOIN_WINDOW", found=f"a window without length, {window!r}")
     return name, length

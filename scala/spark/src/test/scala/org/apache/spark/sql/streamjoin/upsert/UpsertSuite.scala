@@ -205,7 +205,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     val df = frame(schema)
     said("STREAMJOIN_UPSERT.NO_DIFF", "no column n", df, diff = "n")
     said("STREAMJOIN_UPSERT.DIFF_TYPE", "the column v is DOUBLE", df, diff = "v")
-    said("STREAMJOIN_UPSERT.UNKNOWN_KEY", "the key none is no column", df, Seq("none"))
+    said("STREAMJOIN_UPSERT.UNKNOWN_KEY", "the key none is not a column", df, Seq("none"))
     said("STREAMJOIN_UPSERT.KEY_COLUMN_TWICE", "a column twice", df, Seq("k", "K"))
     said("STREAMJOIN_UPSERT.KEY_TYPE", "MAP<INT, INT>", df.withColumn("k", map(lit(1), lit(2))))
     said("STREAMJOIN_UPSERT.DIFF_TWICE", "two columns _diff", df.select(col("*"), lit(1).as("_DIFF")))

@@ -45,7 +45,7 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
     )(
       imposeOrder(raw, "v", "1 second")
     ),
-    rejected(order, "STREAMJOIN_COLUMN.NOT_A_TIME", "this is BOOLEAN")(imposeOrder(raw, "b", "1 second")),
+    rejected(order, "STREAMJOIN_COLUMN.NOT_A_TIME", "this one is BOOLEAN")(imposeOrder(raw, "b", "1 second")),
     duration(order, "lag='-1 second' of sj.impose_order cannot be used: it is negative")(
       imposeOrder(raw, "t", "-1 second")
     ),
@@ -64,7 +64,7 @@ class StreamInputRejectionsSuite extends AnyFunSuite with JoinTest {
     rejected(bounds, "STREAMJOIN_COLUMN.UNKNOWN", "there is no such column")(
       withBounds(raw, "t", "u", Some("0 seconds"))
     ),
-    rejected(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this is INT")(
+    rejected(bounds, "STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", "this one is INT")(
       withBounds(raw, "v", "b", Some("0 seconds"))
     ),
     rejected(bounds, "STREAMJOIN_COLUMN.NO_WATERMARK", "it has no watermark")(withBounds(raw, "t", "b")),

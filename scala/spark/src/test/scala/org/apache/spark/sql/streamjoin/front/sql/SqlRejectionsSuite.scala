@@ -82,10 +82,10 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
 
   private val cases = Seq(
     cause(duration)(
-      within("WITHIN 5 parsecs", "parsecs is no unit", "ms, s, m, h or d"),
-      within("WITHIN 5parsecs", "parsecs is no unit"),
-      within("WITHIN '5 parsecs'", "parsecs is no unit"),
-      within("WITHIN INTERVAL 5 PARSECS", "PARSECS is no unit"),
+      within("WITHIN 5 parsecs", "parsecs is not a unit", "ms, s, m, h or d"),
+      within("WITHIN 5parsecs", "parsecs is not a unit"),
+      within("WITHIN '5 parsecs'", "parsecs is not a unit"),
+      within("WITHIN INTERVAL 5 PARSECS", "PARSECS is not a unit"),
       within("WITHIN 5", "no unit"),
       within("WITHIN 1 MONTH", "months and years varies"),
       within("WITHIN INTERVAL '1' YEAR", "months and years varies"),
@@ -95,15 +95,15 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
       within("WITHIN INTERVAL -5 SECONDS", "negative"),
       within("WITHIN BETWEEN 5s AND 1s", "lower limit"),
       within("WITHIN BETWEEN 5s AND 1 MONTH", "varies"),
-      over("ROWS 10 PRECEDING", "counted"),
+      over("ROWS 10 PRECEDING", "counts rows"),
       over("RANGE INTERVAL '0' MINUTE FOLLOWING", "no length"),
       over("RANGE INTERVAL '-10' MINUTE FOLLOWING", "no length"),
       over("RANGE INTERVAL '1' MONTH FOLLOWING", "varies"),
       over("RANGE UNBOUNDED PRECEDING", "one duration"),
       over("RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW", "one duration"),
       over("RANGE INTERVAL '10' MINUTE", "one duration"),
-      over("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "counted"),
-      over("RANGE 10 parsecs FOLLOWING", "parsecs is no unit", "ms, s, m, h or d"),
+      over("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "counts rows"),
+      over("RANGE 10 parsecs FOLLOWING", "parsecs is not a unit", "ms, s, m, h or d"),
       over("RANGE 10 FOLLOWING", "no unit"),
       over("RANGE 0s PRECEDING", "no length"),
       over("RANGE 1 YEAR PRECEDING", "varies")
@@ -148,7 +148,7 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     cause("STREAMJOIN_EVENT_TIME.SEVERAL")(
       query(
         "SELECT 1 FROM o JOIN d WITHIN 5s USING (id) JOIN r ^WITHIN 5s^ ON o.id = r.id",
-        "left one has 2: o.t, d.t",
+        "left input has 2: o.t, d.t",
         "ON"
       )
     ),
@@ -292,9 +292,9 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     ),
     cause("STREAMJOIN_TABLE_FUNCTION.LAG")(
       query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^INTERVAL 1 MONTH^)", "varies"),
-      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^5^)", "no interval"),
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^5^)", "not an interval"),
       query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^rand() * INTERVAL 1 SECOND^)", "not constant"),
-      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^'10 seconds'^)", "no interval")
+      query("SELECT * FROM IMPOSE_ORDER(TABLE(raw), 't', ^'10 seconds'^)", "not an interval")
     ),
     cause("STREAMJOIN_NOT_A_STREAM.BOUNDS")(query("SELECT * FROM ^sj_bounds(TABLE(batch))^", "a batch")),
     cause("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_QUERY")(

@@ -374,7 +374,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
       (0 until 5).foreach(batch)
       assert(hints(query).isEmpty)
       (5 until 9).foreach(batch)
-      assert(hints(query).exists(_._2.contains("they queue")))
+      assert(hints(query).exists(_._2.contains("batches queue")))
     } finally query.stop()
   }
 }
