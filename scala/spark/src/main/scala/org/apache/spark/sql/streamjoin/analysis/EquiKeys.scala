@@ -1,14 +1,6 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{
-  Cast,
-  Coalesce,
-  CollationKey,
-  Expression,
-  IsNull,
-  Literal,
-  TimeZoneAwareExpression
-}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.{DateTimeUtils, UnsafeRowUtils}
 import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.types._

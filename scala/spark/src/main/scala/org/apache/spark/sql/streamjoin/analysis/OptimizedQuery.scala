@@ -1,16 +1,7 @@
 package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.{
-  Alias,
-  CommonExpressionDef,
-  CommonExpressionRef,
-  CurrentBatchTimestamp,
-  CurrentDate,
-  CurrentTimestamp,
-  LocalTimestamp,
-  With
-}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.InlineCTE
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}

@@ -2,12 +2,15 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
-import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeStatsAccum
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.types.TimestampType
+import org.apache.spark.util.AccumulatorV2
 
 /**
  * Records the newest time, ignoring nulls, below an `EventTimeWatermark` of a nullable column. The
@@ -53,4 +56,16 @@ final private[streamjoin] case class NewestTimeExec(time: Attribute, child: Spar
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): NewestTimeExec = copy(child = newChild)
+}
+
+/** Passes rows through and records something about them for the driver. */
+private[streamjoin] trait EventTimeObserverExec extends UnaryExecNode with OwnExec {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  final protected def registered[A <: AccumulatorV2[_, _]](accumulator: A): A = {
+    sparkContext.register(accumulator)
+    accumulator
+  }
 }

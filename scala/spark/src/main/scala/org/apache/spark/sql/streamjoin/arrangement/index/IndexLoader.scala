@@ -8,15 +8,7 @@ import scala.collection.mutable
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.streamjoin.arrangement.storage.{
-  ArrangementFolder,
-  ArrangementMeta,
-  BaseRef,
-  BlockFile,
-  Manifest,
-  RowKey,
-  VersionId
-}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, StreamJoinRuntimeException}
 
 /** An arrangement, in the form that tasks receive. */

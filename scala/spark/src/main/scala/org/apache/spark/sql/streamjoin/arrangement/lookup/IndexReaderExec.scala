@@ -12,16 +12,7 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{PartitioningPreservingUnaryExecNode, SparkPlan}
-import org.apache.spark.sql.streamjoin.arrangement.index.{
-  ArrangementRef,
-  IndexLocality,
-  IndexRegistry,
-  IndexSettings,
-  IndexTasks,
-  KeyIndex,
-  LoadStats,
-  ProbeResult
-}
+import org.apache.spark.sql.streamjoin.arrangement.index._
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, RowKey, Snapshot, VersionId}
 import org.apache.spark.sql.streamjoin.base.{HadoopConf, OwnExec}

@@ -18,15 +18,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
   LoadStats,
   ProbeResult
 }
-import org.apache.spark.sql.streamjoin.arrangement.storage.{
-  ArrangementFolder,
-  BlockFileWriter,
-  BlockWriter,
-  InputKind,
-  Manifest,
-  RowKey,
-  VersionId
-}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, UnreadMessages}
 import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 

@@ -14,15 +14,7 @@ import org.apache.spark.sql.streamjoin.arrangement.index.{
   IndexSettings,
   LoadStats
 }
-import org.apache.spark.sql.streamjoin.arrangement.storage.{
-  ArrangementFolder,
-  ArrangementMeta,
-  Block,
-  BlockFiles,
-  Manifest,
-  RowKey,
-  Snapshot
-}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.util.SerializableConfiguration
 
 /** The changes between two snapshots, in one partition of the primary index. */

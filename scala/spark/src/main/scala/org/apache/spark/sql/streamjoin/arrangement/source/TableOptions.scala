@@ -1,5 +1,8 @@
 package org.apache.spark.sql.streamjoin.arrangement.source
 
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementMeta
 import org.apache.spark.sql.streamjoin.base.OptionValues.rejected
 import org.apache.spark.sql.types.{MetadataBuilder, StructType}
@@ -102,5 +105,20 @@ private[streamjoin] object TableOptions {
       }
     val isWhole = marked.nonEmpty && marked.map(_._2) == (0L until marked.head._3.toLong)
     Option.when(isWhole)(marked.map(_._1))
+  }
+}
+
+/** Matches an arrangement that a stream looks up. */
+private[streamjoin] object LookedUpTable {
+  def unapply(plan: LogicalPlan): Option[(TableOptions, Seq[AttributeReference])] = plan match {
+    case scan: DataSourceV2ScanRelation => of(scan.relation, scan.output)
+    case relation: DataSourceV2Relation => of(relation, relation.output)
+    case _ => None
+  }
+
+  private def of(relation: DataSourceV2Relation, output: Seq[AttributeReference]) = relation.table match {
+    case _: ArrangementTable if TableOptions.isTable(relation.options) =>
+      Some((TableOptions(ArrangementOptions(new CaseInsensitiveStringMap(relation.options))), output))
+    case _ => None
   }
 }

@@ -2,15 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.streamjoin.analysis.{
-  EquiKeys,
-  NormalForm,
-  Recognition,
-  Recognizer,
-  RowConstraintsOf,
-  UndefinedWatermark,
-  WatermarkLineage
-}
+import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.Wording
 
 /** Converts a [[TableRematch]] to a [[RematchJoin]], or rejects it with an error. */

@@ -15,15 +15,7 @@ import org.apache.spark.sql.streamjoin.arrangement.source.{
   LookedUpTable,
   TableOptions
 }
-import org.apache.spark.sql.streamjoin.arrangement.storage.{
-  ArrangementFolder,
-  CaughtUp,
-  LeaseFiles,
-  Manifest,
-  Restored,
-  Snapshot,
-  VersionId
-}
+import org.apache.spark.sql.streamjoin.arrangement.storage._
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.batch.PlannedBatch
 

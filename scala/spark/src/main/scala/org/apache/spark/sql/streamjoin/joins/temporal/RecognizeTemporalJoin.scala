@@ -11,15 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.streamjoin.analysis.{
-  EquiKeys,
-  NormalForm,
-  Recognition,
-  Recognizer,
-  RowConstraintsOf,
-  UndefinedWatermark,
-  WatermarkLineage
-}
+import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.changes.Changelog
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark

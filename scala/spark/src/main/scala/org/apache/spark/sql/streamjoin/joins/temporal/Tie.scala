@@ -6,8 +6,10 @@ import org.apache.spark.sql.catalyst.expressions.Literal.{FalseLiteral, TrueLite
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
-import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.sql.types.{BooleanType, StringType, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
+
+import streamjoin.core.AsOf
 
 /**
  * An equality of a temporal or as-of join, with the sides in the order of its inputs.
@@ -108,5 +110,49 @@ private[temporal] object ConstantEquality {
     case _: Attribute => true
     case field: GetStructField => isColumn(field.child)
     case _ => false
+  }
+}
+
+/**
+ * The comparison of two times that defines an as-of join.
+ *
+ * @param isExact
+ *   whether equal times match
+ */
+final private[temporal] case class ComparedTimes(
+    left: Attribute,
+    right: Attribute,
+    direction: AsOf.Direction,
+    isExact: Boolean
+)
+
+private[temporal] object ComparedTimes {
+
+  /** In either orientation; none if the condition does not compare a time of each input. */
+  def in(condition: Expression, join: Join): Option[ComparedTimes] = {
+    def times(a: Expression, b: Expression) = (a, b) match {
+      case (left: Attribute, right: Attribute)
+          if join.left.outputSet.contains(left) && join.right.outputSet.contains(right) &&
+            Seq(left, right).forall(_.dataType == TimestampType) =>
+        Some(left -> right)
+      case _ => None
+    }
+    def either(
+        a: Expression,
+        b: Expression,
+        direction: AsOf.Direction,
+        other: AsOf.Direction,
+        isExact: Boolean
+    ) =
+      times(a, b)
+        .map { case (left, right) => ComparedTimes(left, right, direction, isExact) }
+        .orElse(times(b, a).map { case (left, right) => ComparedTimes(left, right, other, isExact) })
+    condition match {
+      case GreaterThanOrEqual(a, b) => either(a, b, AsOf.Backward, AsOf.Forward, isExact = true)
+      case GreaterThan(a, b) => either(a, b, AsOf.Backward, AsOf.Forward, isExact = false)
+      case LessThanOrEqual(a, b) => either(a, b, AsOf.Forward, AsOf.Backward, isExact = true)
+      case LessThan(a, b) => either(a, b, AsOf.Forward, AsOf.Backward, isExact = false)
+      case _ => None
+    }
   }
 }
