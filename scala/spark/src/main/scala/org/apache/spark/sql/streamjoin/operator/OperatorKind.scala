@@ -12,6 +12,7 @@ import org.apache.spark.sql.{Column, SparkSession}
  * object is in the folder of the operator, and `registry.OperatorKinds` lists it.
  */
 private[streamjoin] trait OperatorKind {
+  import OperatorKind.Planned
 
   /** Its name in checkpoints: `interval_join`. */
   def name: String
@@ -24,19 +25,14 @@ private[streamjoin] trait OperatorKind {
   def recognizer: Recognizer
 
   /**
-   * The physical operator of a node, with the operators that have to run above it. None if the node
-   * is of another kind.
+   * The physical operator of a node of this kind, with the operators that have to run above it.
    *
    * @param binding
    *   the batch, or none if the plan is only explained
    * @param planLater
    *   plans an input
    */
-  def plan(
-      node: LogicalPlan,
-      binding: Option[BatchBinding],
-      planLater: LogicalPlan => SparkPlan
-  ): Option[SparkPlan]
+  def plan(binding: Option[BatchBinding], planLater: LogicalPlan => SparkPlan): Planned
 
   /**
    * The answer of `sj.why` for a row of an input that is no longer in state: why it left.
@@ -51,6 +47,10 @@ private[streamjoin] trait OperatorKind {
 
   /** Whether it also looks up an arrangement, which the checkpoint describes separately. */
   def looksUp: Boolean = false
+}
+
+private[streamjoin] object OperatorKind {
+  type Planned = PartialFunction[LogicalPlan, SparkPlan]
 }
 
 /**

@@ -35,8 +35,7 @@ private[streamjoin] object OperatorKinds {
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
   ): SparkPlan =
-    kinds.iterator
-      .flatMap(_.plan(node, binding, planLater))
-      .nextOption()
-      .getOrElse(throw new IllegalStateException(s"no kind of operator plans ${node.kind}"))
+    kinds.flatMap(_.plan(binding, planLater).lift(node)).headOption.getOrElse {
+      throw new IllegalStateException(s"no kind of operator plans ${node.kind}")
+    }
 }

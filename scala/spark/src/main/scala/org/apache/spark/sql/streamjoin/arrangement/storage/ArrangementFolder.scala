@@ -6,7 +6,8 @@ import java.util.UUID
 import scala.annotation.nowarn
 import scala.util.Try
 
-import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.core.JacksonException
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{ChecksumException, FileSystem, Path}
 
@@ -133,7 +134,7 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       Some(Manifest.fromJson(node))
     } catch {
       case _: FileNotFoundException => None
-      case damaged: com.fasterxml.jackson.core.JacksonException =>
+      case damaged: JacksonException =>
         throw unreadable(path, damaged.getOriginalMessage)
       case _: NullPointerException => throw unreadable(path, "it is incomplete")
       case wrong: IllegalArgumentException => throw unreadable(path, wrong.getMessage)
@@ -227,6 +228,21 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   private def list(folder: Path): Seq[Path] =
     try fs.listStatus(folder).toSeq.map(_.getPath)
     catch { case _: FileNotFoundException => Nil }
+
+  /** The contents of a JSON file in the folder, if it exists. */
+  private[arrangement] def readJson[T](name: String)(read: JsonNode => T): Option[T] = {
+    val path = new Path(root, name)
+    try Some(read(mapper.readTree(readFully(path))))
+    catch {
+      case _: FileNotFoundException => None
+      case damaged @ (_: JacksonException | _: IllegalArgumentException | _: ChecksumException) =>
+        throw StreamJoinErrors.analysis(
+          "STREAMJOIN_ARRANGEMENT_UNREADABLE",
+          "file" -> path.toString,
+          "reason" -> damaged.getMessage
+        )
+    }
+  }
 
   private[arrangement] def readFully(path: Path): Array[Byte] = {
     val in = fs.open(path)

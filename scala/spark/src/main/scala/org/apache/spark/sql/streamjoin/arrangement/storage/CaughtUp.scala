@@ -1,15 +1,12 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
-import java.io.FileNotFoundException
 import java.util.UUID
 
-import com.fasterxml.jackson.core.JacksonException
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.apache.hadoop.fs.{ChecksumException, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SupportsAdmissionControl}
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.base.RunningQuery
 
 /**
  * `caught_up.json`: whether the maintaining query has reached the end of its sources, as of a
@@ -37,25 +34,13 @@ private[streamjoin] object CaughtUp {
     }
   }
 
-  private def read(folder: ArrangementFolder): Option[CaughtUp] =
-    try {
-      val node = mapper.readTree(folder.readFully(new Path(folder.root, File)))
-      Some(
-        CaughtUp(
-          node.required("number").asLong,
-          node.required("caught_up").asBoolean,
-          Option(node.get("id")).map(id => UUID.fromString(id.asText))
-        )
-      )
-    } catch {
-      case _: FileNotFoundException => None
-      case damaged @ (_: JacksonException | _: IllegalArgumentException | _: ChecksumException) =>
-        throw StreamJoinErrors.analysis(
-          "STREAMJOIN_ARRANGEMENT_UNREADABLE",
-          "file" -> new Path(folder.root, File).toString,
-          "reason" -> damaged.getMessage
-        )
-    }
+  private def read(folder: ArrangementFolder): Option[CaughtUp] = folder.readJson(File) { node =>
+    CaughtUp(
+      node.required("number").asLong,
+      node.required("caught_up").asBoolean,
+      Option(node.get("id")).map(id => UUID.fromString(id.asText))
+    )
+  }
 
   def write(folder: ArrangementFolder, said: CaughtUp): Unit = {
     val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)

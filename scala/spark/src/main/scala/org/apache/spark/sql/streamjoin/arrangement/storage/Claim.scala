@@ -1,13 +1,8 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
-import java.io.FileNotFoundException
 import java.util.UUID
 
-import com.fasterxml.jackson.core.JacksonException
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.apache.hadoop.fs.{ChecksumException, Path}
-
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
 /**
  * `maintainer.json`: the run that maintains an arrangement. Each run writes it before its first
@@ -32,20 +27,8 @@ private[streamjoin] object Claim {
   }
 
   /** None if no run has claimed it, as before claims existed. */
-  def read(folder: ArrangementFolder): Option[Claim] = {
-    val path = new Path(folder.root, File)
-    try {
-      val node = mapper.readTree(folder.readFully(path))
-      def id(name: String) = UUID.fromString(node.required(name).asText)
-      Some(Claim(id("query"), id("run")))
-    } catch {
-      case _: FileNotFoundException => None
-      case damaged @ (_: JacksonException | _: IllegalArgumentException | _: ChecksumException) =>
-        throw StreamJoinErrors.analysis(
-          "STREAMJOIN_ARRANGEMENT_UNREADABLE",
-          "file" -> path.toString,
-          "reason" -> damaged.getMessage
-        )
-    }
+  def read(folder: ArrangementFolder): Option[Claim] = folder.readJson(File) { node =>
+    def id(name: String) = UUID.fromString(node.required(name).asText)
+    Claim(id("query"), id("run"))
   }
 }

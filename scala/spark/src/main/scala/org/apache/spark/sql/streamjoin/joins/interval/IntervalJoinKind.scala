@@ -11,6 +11,7 @@ import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.OperatorKind
+import org.apache.spark.sql.streamjoin.operator.OperatorKind.Planned
 import org.apache.spark.sql.types.IntegerType
 
 import streamjoin.core.Side
@@ -34,11 +35,7 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
 
   override def recognizer: Recognizer = RecognizeIntervalJoin
 
-  override def plan(
-      node: LogicalPlan,
-      binding: Option[BatchBinding],
-      planLater: LogicalPlan => SparkPlan
-  ): Option[SparkPlan] = node match {
+  override def plan(binding: Option[BatchBinding], planLater: LogicalPlan => SparkPlan): Planned = {
     case join: StreamIntervalJoin =>
       val exec = IntervalJoinExec(
         join.leftKeys,
@@ -50,8 +47,7 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
         planLater(join.left),
         planLater(join.right)
       )
-      Some(join.plan.broadcast.fold(exec)(sentToEach(exec, _)))
-    case _ => None
+      join.plan.broadcast.fold(exec)(sentToEach(exec, _))
   }
 
   private def sentToEach(exec: IntervalJoinExec, side: Side): IntervalJoinExec = side match {

@@ -8,6 +8,7 @@ import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
+import org.apache.spark.sql.streamjoin.operator.OperatorKind.Planned
 
 /** The ordering of rows by time: recognized by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {
@@ -19,14 +20,9 @@ private[streamjoin] object OrderKind extends OperatorKind {
 
   override def recognizer: Recognizer = RecognizeOrder
 
-  override def plan(
-      node: LogicalPlan,
-      binding: Option[BatchBinding],
-      planLater: LogicalPlan => SparkPlan
-  ): Option[SparkPlan] = node match {
+  override def plan(binding: Option[BatchBinding], planLater: LogicalPlan => SparkPlan): Planned = {
     case order: StreamOrder =>
       val exec = StreamOrderExec(order.times, order.plan, binding, planLater(order.child))
-      Some(RowtimeSort(exec, exec.times.head, exec.ranges))
-    case _ => None
+      RowtimeSort(exec, exec.times.head, exec.ranges)
   }
 }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, PlannedBatch}
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.OperatorKind
+import org.apache.spark.sql.streamjoin.operator.OperatorKind.Planned
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.sql.{Column, SparkSession}
 
@@ -29,13 +30,8 @@ private[streamjoin] object RematchKind extends OperatorKind {
 
   override def recognizer: Recognizer = RecognizeRematch
 
-  override def plan(
-      node: LogicalPlan,
-      binding: Option[BatchBinding],
-      planLater: LogicalPlan => SparkPlan
-  ): Option[SparkPlan] = node match {
-    case written: RematchJoin => Some(planned(written, binding, planLater))
-    case _ => None
+  override def plan(binding: Option[BatchBinding], planLater: LogicalPlan => SparkPlan): Planned = {
+    case written: RematchJoin => planned(written, binding, planLater)
   }
 
   private def planned(

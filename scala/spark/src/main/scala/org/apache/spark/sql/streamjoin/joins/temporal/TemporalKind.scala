@@ -8,6 +8,7 @@ import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
 import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
+import org.apache.spark.sql.streamjoin.operator.OperatorKind.Planned
 
 import streamjoin.core.Side
 
@@ -24,11 +25,7 @@ private[streamjoin] object TemporalKind extends OperatorKind {
 
   override def recognizer: Recognizer = RecognizeTemporalJoin
 
-  override def plan(
-      node: LogicalPlan,
-      binding: Option[BatchBinding],
-      planLater: LogicalPlan => SparkPlan
-  ): Option[SparkPlan] = node match {
+  override def plan(binding: Option[BatchBinding], planLater: LogicalPlan => SparkPlan): Planned = {
     case join: StreamTemporalJoin =>
       val exec = TemporalJoinExec(
         join.leftKeys,
@@ -44,7 +41,6 @@ private[streamjoin] object TemporalKind extends OperatorKind {
         planLater(join.left),
         planLater(join.right)
       )
-      Some(if (join.ordered) RowtimeSort(exec, exec.times.head, exec.ranges) else exec)
-    case _ => None
+      if (join.ordered) RowtimeSort(exec, exec.times.head, exec.ranges) else exec
   }
 }

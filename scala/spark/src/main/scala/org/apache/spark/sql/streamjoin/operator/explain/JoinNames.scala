@@ -109,12 +109,7 @@ private[streamjoin] object JoinNames {
         case _ => (side -> unnamed(side), handedOn.toSeq ++ own)
       }
     }
-    new JoinNames(
-      found.map(_._1).toMap,
-      AttributeSet(left),
-      AttributeSet(right),
-      found.flatMap(_._2).toMap
-    )
+    new JoinNames(found.map(_._1).toMap, AttributeSet(left), AttributeSet(right), found.flatMap(_._2).toMap)
   }
 
   private def aliases(expression: Expression): Seq[(ExprId, String)] =
@@ -157,12 +152,7 @@ private[streamjoin] object JoinNames {
         val aliases = columns ++ known.flatMap { case (key, name) => name.alias.map(times(key).exprId -> _) }
         (side -> InputName(None, several.map(_.table).mkString(" with ")), aliases)
     }
-    new JoinNames(
-      found.map(_._1).toMap,
-      AttributeSet(left),
-      AttributeSet(right),
-      found.flatMap(_._2).toMap
-    )
+    new JoinNames(found.map(_._1).toMap, AttributeSet(left), AttributeSet(right), found.flatMap(_._2).toMap)
   }
 
   private def sideName(side: Side): InputName = InputName(Some(side.name), side.name)
