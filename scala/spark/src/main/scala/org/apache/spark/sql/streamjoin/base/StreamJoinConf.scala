@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.base
 import java.util.Locale
 import java.util.concurrent.TimeUnit
 
-import org.apache.spark.internal.config.{ConfigEntry, OptionalConfigEntry}
+import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry, OptionalConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
@@ -12,13 +12,12 @@ import org.apache.spark.sql.internal.SQLConf
  * two.
  */
 private[streamjoin] object StreamJoinConf {
+  private def conf(name: String, doc: String): ConfigBuilder = SQLConf.buildConf(name).doc(doc).version("0.1.0")
 
-  val Enabled: ConfigEntry[Boolean] = SQLConf
-    .buildConf("spark.streamjoin.enabled")
-    .doc("Runs joins of two streams on streamjoin. If false, Spark runs all of them.")
-    .version("0.1.0")
-    .booleanConf
-    .createWithDefault(true)
+  val Enabled: ConfigEntry[Boolean] = conf(
+    "spark.streamjoin.enabled",
+    "Runs joins of two streams on streamjoin. If false, Spark runs all of them."
+  ).booleanConf.createWithDefault(true)
 
   val Reject = "reject"
   val Spark = "spark"
@@ -33,129 +32,78 @@ private[streamjoin] object StreamJoinConf {
     .checkValues(Set(Reject, "refuse", Spark)) // Up to 0.1.0, `reject` was named `refuse`.
     .createWithDefault(Reject)
 
-  val WatermarkBeforeFilter: ConfigEntry[Boolean] = SQLConf
-    .buildConf("spark.streamjoin.watermarkBeforeFilter")
-    .doc(
-      "Computes a watermark from the rows that reach withWatermark, before later filters. If false, it is computed " +
-        "as in Spark, which pushes filters on other columns below it."
-    )
-    .version("0.1.0")
-    .booleanConf
-    .createWithDefault(false)
+  val WatermarkBeforeFilter: ConfigEntry[Boolean] = conf(
+    "spark.streamjoin.watermarkBeforeFilter",
+    "Computes a watermark from the rows that reach withWatermark, before later filters. If false, it is computed " +
+      "as in Spark, which pushes filters on other columns below it."
+  ).booleanConf.createWithDefault(false)
 
-  val Partitions: OptionalConfigEntry[Int] = SQLConf
-    .buildConf("spark.streamjoin.partitions")
-    .doc(
-      "The number of tasks and state stores of each join, and of partitions of an arrangement. The first batch fixes " +
-        "it. If unset, spark.sql.shuffle.partitions applies."
-    )
-    .version("0.1.0")
-    .intConf
-    .checkValue(_ > 0, "must be positive")
-    .createOptional
+  val Partitions: OptionalConfigEntry[Int] = conf(
+    "spark.streamjoin.partitions",
+    "The number of tasks and state stores of each join, and of partitions of an arrangement. The first batch fixes " +
+      "it. If unset, spark.sql.shuffle.partitions applies."
+  ).intConf.checkValue(_ > 0, "must be positive").createOptional
 
-  val MaxAccumulatedRecords: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.maxAccumulatedRecords")
-    .doc(
-      "If the buffers of a task reach this number of rows, both sides together, the query fails before it commits."
-    )
-    .version("0.1.0")
-    .longConf
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefault(Long.MaxValue)
+  val MaxAccumulatedRecords: ConfigEntry[Long] = conf(
+    "spark.streamjoin.maxAccumulatedRecords",
+    "If the buffers of a task reach this number of rows, both sides together, the query fails before it commits."
+  ).longConf.checkValue(_ > 0, "must be positive").createWithDefault(Long.MaxValue)
 
-  val IndexMemory: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.indexMemory")
-    .doc(
-      "The maximum memory of a task's index of its rows. Further rows stay only in the state store, and are read back " +
-        "when a probe needs them."
-    )
-    .version("0.1.0")
-    .bytesConf(ByteUnit.BYTE)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("512m")
+  val IndexMemory: ConfigEntry[Long] = conf(
+    "spark.streamjoin.indexMemory",
+    "The maximum memory of a task's index of its rows. Further rows stay only in the state store, and are read back " +
+      "when a probe needs them."
+  ).bytesConf(ByteUnit.BYTE).checkValue(_ > 0, "must be positive").createWithDefaultString("512m")
 
-  val ExecutorIndexMemory: OptionalConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.executorIndexMemory")
-    .doc(
-      "The maximum memory of all indexes of an executor together, over all tasks and queries. While it is exceeded, an " +
-        "index with more than its fair share drops rows, which stay in the state store. If unset, 40 % of the heap."
-    )
-    .version("0.1.0")
-    .bytesConf(ByteUnit.BYTE)
-    .checkValue(_ > 0, "must be positive")
-    .createOptional
+  val ExecutorIndexMemory: OptionalConfigEntry[Long] = conf(
+    "spark.streamjoin.executorIndexMemory",
+    "The maximum memory of all indexes of an executor together, over all tasks and queries. While it is exceeded, an " +
+      "index with more than its fair share drops rows, which stay in the state store. If unset, 40 % of the heap."
+  ).bytesConf(ByteUnit.BYTE).checkValue(_ > 0, "must be positive").createOptional
 
-  val BroadcastMemory: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.broadcastMemory")
-    .doc(
-      "For a join without an equality: the maximum memory, in each task, of the rows of the side that is sent to all " +
-        "tasks. If a task needs more, the query fails before it commits."
-    )
-    .version("0.1.0")
-    .bytesConf(ByteUnit.BYTE)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("512m")
+  val BroadcastMemory: ConfigEntry[Long] = conf(
+    "spark.streamjoin.broadcastMemory",
+    "For a join without an equality: the maximum memory, in each task, of the rows of the side that is sent to all " +
+      "tasks. If a task needs more, the query fails before it commits."
+  ).bytesConf(ByteUnit.BYTE).checkValue(_ > 0, "must be positive").createWithDefaultString("512m")
 
   val Count = "count"
   val Keep = "keep"
 
-  val LateRows: ConfigEntry[String] = SQLConf
-    .buildConf("spark.streamjoin.lateRows")
-    .doc(
-      "What to do with late rows: count them, or also keep them in the checkpoint for sj.late_rows."
-    )
-    .version("0.1.0")
-    .stringConf
-    .checkValues(Set(Count, Keep))
-    .createWithDefault(Count)
+  val LateRows: ConfigEntry[String] = conf(
+    "spark.streamjoin.lateRows",
+    "What to do with late rows: count them, or also keep them in the checkpoint for sj.late_rows."
+  ).stringConf.checkValues(Set(Count, Keep)).createWithDefault(Count)
 
-  val LateRowsMaxAge: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.lateRows.maxAge")
-    .doc("How long late rows are kept.")
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("7d")
+  val LateRowsMaxAge: ConfigEntry[Long] = conf(
+    "spark.streamjoin.lateRows.maxAge",
+    "How long late rows are kept."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createWithDefaultString("7d")
 
-  val LateRowsMaxBytes: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.lateRows.maxBytes")
-    .doc("How many bytes of late rows are kept; beyond this size, the oldest rows are removed.")
-    .version("0.1.0")
-    .bytesConf(ByteUnit.BYTE)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("1g")
+  val LateRowsMaxBytes: ConfigEntry[Long] = conf(
+    "spark.streamjoin.lateRows.maxBytes",
+    "How many bytes of late rows are kept; beyond this size, the oldest rows are removed."
+  ).bytesConf(ByteUnit.BYTE).checkValue(_ > 0, "must be positive").createWithDefaultString("1g")
 
-  val TemporalDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.temporal.deletedKeysMaxAge")
-    .doc("How long, in event time, a temporal join remembers that a key was deleted.")
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ >= 0, "must not be negative")
-    .createWithDefaultString("7d")
+  val TemporalDeletedKeysMaxAge: ConfigEntry[Long] = conf(
+    "spark.streamjoin.temporal.deletedKeysMaxAge",
+    "How long, in event time, a temporal join remembers that a key was deleted."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ >= 0, "must not be negative").createWithDefaultString("7d")
 
-  val Arrangements: OptionalConfigEntry[String] = SQLConf
-    .buildConf("spark.streamjoin.arrangements")
-    .doc("The folder in which arrangements are found by their names.")
-    .version("0.1.0")
-    .stringConf
-    .createOptional
+  val Arrangements: OptionalConfigEntry[String] = conf(
+    "spark.streamjoin.arrangements",
+    "The folder in which arrangements are found by their names."
+  ).stringConf.createOptional
 
-  val ArrangementVersions: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.arrangements.minVersionsToRetain")
-    .doc("The minimum number of versions of an arrangement that every reader can read.")
-    .version("0.1.0")
-    .longConf
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefault(100L)
+  val ArrangementVersions: ConfigEntry[Long] = conf(
+    "spark.streamjoin.arrangements.minVersionsToRetain",
+    "The minimum number of versions of an arrangement that every reader can read."
+  ).longConf.checkValue(_ > 0, "must be positive").createWithDefault(100L)
 
-  val ArrangementLeaseAge: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.arrangements.leaseAge")
-    .doc("How long the changes that an absent reader has not seen are kept.")
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("7d")
+  val ArrangementLeaseAge: ConfigEntry[Long] = conf(
+    "spark.streamjoin.arrangements.leaseAge",
+    "How long the changes that an absent reader has not seen are kept."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createWithDefaultString("7d")
 
   val Required = "required"
   val Optional = "optional"
@@ -171,70 +119,46 @@ private[streamjoin] object StreamJoinConf {
     .checkValues(Set(Required, Optional))
     .createWithDefault(Required)
 
-  val ArrangementDeletedKeysMaxAge: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.arrangements.deletedKeysMaxAge")
-    .doc("How long an arrangement of a changelog with a time remembers when a key was deleted.")
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("7d")
+  val ArrangementDeletedKeysMaxAge: ConfigEntry[Long] = conf(
+    "spark.streamjoin.arrangements.deletedKeysMaxAge",
+    "How long an arrangement of a changelog with a time remembers when a key was deleted."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createWithDefaultString("7d")
 
-  val ArrangementIdleIndexAge: OptionalConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.arrangements.idleIndexAge")
-    .doc(
-      "How long an index of an arrangement stays in the memory of an executor that does not use it. If unset, it " +
-        "stays as long as there is enough memory."
-    )
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ > 0, "must be positive")
-    .createOptional
+  val ArrangementIdleIndexAge: OptionalConfigEntry[Long] = conf(
+    "spark.streamjoin.arrangements.idleIndexAge",
+    "How long an index of an arrangement stays in the memory of an executor that does not use it. If unset, it " +
+      "stays as long as there is enough memory."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createOptional
 
-  val ObserveRows: ConfigEntry[Boolean] = SQLConf
-    .buildConf("spark.streamjoin.observeRows")
-    .doc("Whether joins measure how late their rows are, how far apart matches are, and which keys are hot.")
-    .version("0.1.0")
-    .booleanConf
-    .createWithDefault(true)
+  val ObserveRows: ConfigEntry[Boolean] = conf(
+    "spark.streamjoin.observeRows",
+    "Whether joins measure how late their rows are, how far apart matches are, and which keys are hot."
+  ).booleanConf.createWithDefault(true)
 
-  val History: OptionalConfigEntry[String] = SQLConf
-    .buildConf("spark.streamjoin.history")
-    .doc("A folder for the figures of each batch, for sj.report and sj.watch.")
-    .version("0.1.0")
-    .stringConf
-    .createOptional
+  val History: OptionalConfigEntry[String] = conf(
+    "spark.streamjoin.history",
+    "A folder for the figures of each batch, for sj.report and sj.watch."
+  ).stringConf.createOptional
 
-  val HistoryMaxBatches: ConfigEntry[Int] = SQLConf
-    .buildConf("spark.streamjoin.history.maxBatches")
-    .doc("The minimum number of batches of a query that the history keeps.")
-    .version("0.1.0")
-    .intConf
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefault(10000)
+  val HistoryMaxBatches: ConfigEntry[Int] = conf(
+    "spark.streamjoin.history.maxBatches",
+    "The minimum number of batches of a query that the history keeps."
+  ).intConf.checkValue(_ > 0, "must be positive").createWithDefault(10000)
 
-  val HistoryMaxAge: OptionalConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.history.maxAge")
-    .doc("How long the history keeps the figures of a batch.")
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ > 0, "must be positive")
-    .createOptional
+  val HistoryMaxAge: OptionalConfigEntry[Long] = conf(
+    "spark.streamjoin.history.maxAge",
+    "How long the history keeps the figures of a batch."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createOptional
 
-  val UiEnabled: ConfigEntry[Boolean] = SQLConf
-    .buildConf("spark.streamjoin.ui.enabled")
-    .doc("Shows the figures of each batch on Spark's web page, and writes them to its event log.")
-    .version("0.1.0")
-    .booleanConf
-    .createWithDefault(true)
+  val UiEnabled: ConfigEntry[Boolean] = conf(
+    "spark.streamjoin.ui.enabled",
+    "Shows the figures of each batch on Spark's web page, and writes them to its event log."
+  ).booleanConf.createWithDefault(true)
 
-  val UiShowKeys: ConfigEntry[Boolean] = SQLConf
-    .buildConf("spark.streamjoin.ui.showKeys")
-    .doc(
-      "Whether the figures, wherever they are shown or stored, contain the values of the keys with the most rows."
-    )
-    .version("0.1.0")
-    .booleanConf
-    .createWithDefault(false)
+  val UiShowKeys: ConfigEntry[Boolean] = conf(
+    "spark.streamjoin.ui.showKeys",
+    "Whether the figures, wherever they are shown or stored, contain the values of the keys with the most rows."
+  ).booleanConf.createWithDefault(false)
 
   val ShareQueries: OptionalConfigEntry[Boolean] = SQLConf
     .buildStaticConf("spark.streamjoin.shareQueries")
