@@ -11,7 +11,11 @@ private[streamjoin] trait OptionValues {
 
   def number(name: String, least: Long): Option[Long] = text(name).map { value =>
     value.toLongOption.filter(_ >= least).getOrElse {
-      throw OptionValues.rejected(name, value, s"a whole number from $least on, such as option(\"$name\", 10)")
+      throw OptionValues.rejected(
+        name,
+        value,
+        s"a whole number from $least on, such as option(\"$name\", 10)"
+      )
     }
   }
 }

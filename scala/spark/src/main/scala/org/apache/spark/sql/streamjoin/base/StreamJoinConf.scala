@@ -12,7 +12,8 @@ import org.apache.spark.sql.internal.SQLConf
  * two.
  */
 private[streamjoin] object StreamJoinConf {
-  private def conf(name: String, doc: String): ConfigBuilder = SQLConf.buildConf(name).doc(doc).version("0.1.0")
+  private def conf(name: String, doc: String): ConfigBuilder =
+    SQLConf.buildConf(name).doc(doc).version("0.1.0")
 
   val Enabled: ConfigEntry[Boolean] = conf(
     "spark.streamjoin.enabled",

@@ -25,8 +25,8 @@ final private[streamjoin] class LoadStats {
 }
 
 /**
- * Loads the index of a slot, or brings it to the requested versions. One is created for each look-up;
- * usually the index already has the versions.
+ * Loads the index of a slot, or brings it to the requested versions. One is created for each
+ * look-up. Usually the index already has the versions.
  */
 final private[index] class IndexLoader(
     arrangement: ArrangementRef,

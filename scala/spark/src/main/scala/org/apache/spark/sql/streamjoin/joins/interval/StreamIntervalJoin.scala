@@ -67,7 +67,10 @@ final private[streamjoin] case class StreamIntervalJoin(
         EquiKeys.ZoneProperty -> EquiKeys.zone(leftKeys ++ rightKeys),
         "condition" -> plan.condition
       ),
-      Map("left_columns" -> NormalForm.columns(left.output), "right_columns" -> NormalForm.columns(right.output))
+      Map(
+        "left_columns" -> NormalForm.columns(left.output),
+        "right_columns" -> NormalForm.columns(right.output)
+      )
     )
   }
 

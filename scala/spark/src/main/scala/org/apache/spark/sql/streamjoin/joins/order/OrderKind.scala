@@ -7,8 +7,8 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.streamjoin.analysis.Recognizer
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
-import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
 import org.apache.spark.sql.streamjoin.operator.OperatorKind.Planned
+import org.apache.spark.sql.streamjoin.operator.{OperatorKind, RowtimeSort}
 
 /** The ordering of rows by time: recognized by [[RecognizeOrder]], planned here. */
 private[streamjoin] object OrderKind extends OperatorKind {

@@ -32,8 +32,8 @@ private[streamjoin] object LookUpKind extends ArrangedJoinKind {
   }
 
   /**
-   * Describes which rows of the table are joined to the rows of the stream. The selected columns and
-   * the location of the table are not part of the description.
+   * Describes which rows of the table are joined to the rows of the stream. The selected columns
+   * and the location of the table are not part of the description.
    *
    * @param above
    *   a condition directly above the join

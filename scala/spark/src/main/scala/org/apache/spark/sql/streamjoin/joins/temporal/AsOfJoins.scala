@@ -171,7 +171,12 @@ final private[streamjoin] class AsOfJoins(
   private def micros(tolerance: Expression): Long = tolerance.dataType match {
     case _: DayTimeIntervalType => tolerance.eval().asInstanceOf[Long]
     case _ =>
-      throw DurationText.rejected(call, "tolerance", tolerance.sql, "it is not an interval of days, hours or seconds")
+      throw DurationText.rejected(
+        call,
+        "tolerance",
+        tolerance.sql,
+        "it is not an interval of days, hours or seconds"
+      )
   }
 
   /**
