@@ -32,7 +32,7 @@ STREAMJOIN_TEMPORAL.NO_TOLERANCE 42000
 ```
 
 Errors of the JVM are Spark's `AnalysisException`, or `SparkRuntimeException` for damaged files and limits. A query that
-fails later raises a `StreamingQueryException`, whose own name is `STREAM_FAILED`; the error is its cause. Errors of the
+fails later raises a `StreamingQueryException` with the condition `STREAM_FAILED`. The error is its cause. Errors of the
 Python package are `streamjoin.StreamJoinError`, a `PySparkException`. All have `getCondition()`, `getSqlState()` and
 `getMessageParameters()`. To handle an error whatever its cause is, compare the part before the dot.
 
