@@ -206,8 +206,8 @@ def test_configure_under_spark_submit_without_jars(tmp_path: Path) -> None:
     ("builder", "condition"),
     [
         ("SparkSession.builder.remote('sc://host')", "STREAMJOIN_SPARK_CONNECT"),
-        ("new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')", "STREAMJOIN_JAR_VERSION.MIXED"),
-        (f"new().config('spark.jars', '{OTHER_LINE}')", "STREAMJOIN_SPARK_VERSION.NOT_LOADED"),
+        ("new().config('spark.jars', '/x/streamjoin-spark4.2_2.13-0.0.9.jar')", "STREAMJOIN_JAR_VERSION.DRIVER"),
+        (f"new().config('spark.jars', '{OTHER_LINE}')", "STREAMJOIN_SPARK_VERSION.DRIVER"),
         ("new()", "fine"),
     ],
     ids=["Spark Connect", "a jar of another version", "a jar for another line of Spark", "a builder"],
@@ -268,8 +268,8 @@ def test_each_line_has_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert {line: jar_path(line) for line in jars} == jars
     assert jar_path() == jars[LINE]
     some = f"{LINE}, 4.9 or 4.10"
-    said = f"This is Spark 4.0, and the streamjoin jar was built for Spark {some}."
-    rejected("STREAMJOIN_SPARK_VERSION.DRIVER", lambda: jar_path("4.0"), said)
+    said = f"This is Spark 4.0. This package has streamjoin jars for Spark {some}."
+    rejected("STREAMJOIN_SPARK_VERSION.PACKAGE", lambda: jar_path("4.0"), said)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     said = f"Name the line, {some}: `python -m streamjoin jar --spark 4.10`"
     rejected("STREAMJOIN_JAR_MISSING.LINE_UNKNOWN", jar_path, said)
