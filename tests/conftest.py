@@ -41,7 +41,7 @@ Run = Callable[..., str]
 # `make test-long`: nothing is left out.
 LONG = "STREAMJOIN_SEEDS" in os.environ
 
-# Seconds after which a run counts as hanging. `make test-long` keeps a small machine busy for hours.
+# Seconds after which a run counts as hanging: `make test-long` keeps a machine busy for hours.
 PATIENCE = 1800 if LONG else 600
 
 

@@ -61,8 +61,8 @@ class TraceQuery:
             )
         punctuation = [(step.side, {"punct": True, step.column: ORIGIN + step.watermark + FAR})]
         first = self.feed(punctuation)
-        # A batch sees the watermarks of the batches before it, and decides which rows are late by those
-        # of one batch earlier.
+        # A batch sees the watermarks of the batches before it; those of one batch earlier decide
+        # which rows are late.
         return first if len(first) > 1 else first + self.feed(punctuation)
 
     def feed(self, rows: list[tuple[Side, dict[str, Any]]]) -> list[StreamingQueryProgress]:

@@ -144,7 +144,7 @@ private[streamjoin] object ArrangementTest {
 
     def folder: ArrangementFolder = ArrangementFolder.open(ArrangementFolder.root(root))
 
-    /** Also the base, if one is written beside the batches: the next version names it. */
+    /** Also the base, if one is written alongside the batches: the next version names it. */
     override def settle(): Unit = {
       super.settle()
       val query = running.asInstanceOf[StreamingQueryWrapper].streamingQuery

@@ -50,7 +50,7 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
       .join(streams.marked("e"), expr(s"o.id = e.id AND e.t BETWEEN $time AND $time + INTERVAL 1 HOUR"))
       .selectExpr("o.v")
 
-  /** One stream as `o` and as `d`, told apart only by aliases. */
+  /** One stream as `o` and as `d`, with aliases as the only difference. */
   protected val selves: Seq[Streams => (DataFrame, DataFrame)] = Seq(
     streams => {
       val events = streams.marked("o")

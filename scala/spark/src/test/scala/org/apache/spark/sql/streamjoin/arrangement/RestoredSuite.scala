@@ -27,8 +27,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{Encoders, Row}
 
 /**
- * What was restored from a backup, dropped, forked or replaced, while the application goes on with
- * its indexes in memory: by those who maintain the arrangement and those who read it.
+ * What was restored from a backup, dropped, forked or replaced, while the application continues
+ * with its indexes in memory: by those who maintain the arrangement and those who read it.
  */
 class RestoredSuite extends AnyFunSuite with ArrangementTest {
   import ArrangementTest._

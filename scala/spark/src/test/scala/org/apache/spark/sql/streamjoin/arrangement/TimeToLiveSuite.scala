@@ -15,7 +15,7 @@ import org.apache.spark.sql.{Encoders, Row}
 
 import streamjoin.Arrangement
 
-/** `ttl=`: rows go by their time, as changes of their version. */
+/** `ttl=`: rows are removed by their time, as changes of a version. */
 class TimeToLiveSuite extends AnyFunSuite with ArrangementTest {
   private def ago(days: Double): Timestamp =
     Timestamp.from(Instant.now().minus(Duration.ofMinutes((days * 24 * 60).toLong)))

@@ -37,10 +37,10 @@ class OwnExecSuite extends AnyFunSuite with TableTest with TemporalTest {
     Map("spark.sql.autoBroadcastJoinThreshold" -> "-1")
 
   /**
-   * A query of ours with the columns `id` and `v`.
+   * A query on streamjoin with the columns `id` and `v`.
    *
    * @param operators
-   *   operators of ours that its plan has
+   *   our operators in its plan
    */
   private case class Ours(
       name: String,

@@ -108,7 +108,7 @@ class FileManagersSuite extends AnyFunSuite {
   private def permissions(file: NioPath): String =
     PosixFilePermissions.toString(Files.getPosixFilePermissions(file))
 
-  // The same for all managers.
+  // All managers.
 
   testEach("a file appears only when it is closed, with what was written", everywhere) { place =>
     import place._

@@ -43,7 +43,7 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     withConf(keep) {
       running(job(hourly("left_outer"))) { job =>
         job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
-        // This batch goes by W(o) = W(d) = 10:00. The next one drops what is below as late.
+        // This batch uses W(o) = W(d) = 10:00. The next one drops what is below as late.
         job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
         val batch = job.seen.last.id + 1
         // Rows below 10:00 are late on both sides.

@@ -26,7 +26,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   // Above a join.
 
   test("a windowed aggregation above a join drops no row that the join emits late") {
-    // Unmatched orders come out once the deliveries are an hour past them.
+    // Unmatched orders are emitted once the deliveries are an hour past them.
     running(
       job(streams =>
         hourly("left_outer")(streams)
@@ -119,7 +119,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   test("a replayed batch of an aggregation above a join gives the same rows") {
     running(job(hourly().andThen(counted("d.t")))) { job =>
       job.feed(o("a", "10:00"), d("a", "10:05"))
-      // The deliveries stand still, and Spark's watermark with them; the orders go on.
+      // The deliveries stand still, and Spark's watermark with them; the orders continue.
       job.feed(o("b", "10:40"))
       // watermarks 10:50: the window of deliveries from 10:00 to 10:10 is complete
       job.feed(o("c", "10:50"), d("c", "10:50"))

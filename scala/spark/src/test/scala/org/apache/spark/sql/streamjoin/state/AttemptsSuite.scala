@@ -18,7 +18,7 @@ import streamjoin.core.Side
  */
 class AttemptsSuite extends StateTest {
 
-  /** What is in the store, as far as it is read again: rows in their places, with their flags. */
+  /** The contents of the store that are read again: rows in their places, with their flags. */
   private case class Stored(side: Int, bucket: Long, number: Long, flagsApart: Boolean, rows: Seq[StoredRow])
   private case class StoredRow(bytes: ByteBuffer, matched: Boolean, gone: Boolean)
 

@@ -29,7 +29,7 @@ class ClosestRowsSuite extends StateTest {
         val keys = if (seed % 2 == 0) 2 else 40
         // Some spans cover many buckets, some have many rows of one time.
         val span = Seq(30, 2000, 10000000)(random.nextInt(3))
-        // Some segments span more than half a long can tell apart.
+        // Some segments span more than half a long can distinguish.
         val unit = Seq(1L, (1L << 30) + 1)(random.nextInt(2))
         val budget = if (random.nextBoolean()) 1L else Long.MaxValue
         def key = if (text) s"key ${random.nextInt(keys)}" else random.nextInt(keys).toLong

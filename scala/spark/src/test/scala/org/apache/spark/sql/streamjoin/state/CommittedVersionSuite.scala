@@ -17,7 +17,7 @@ import org.apache.spark.sql.types._
 
 import streamjoin.core.Side
 
-/** A version that a query has committed can be read by others while the query goes on. */
+/** A version that a query has committed can be read by others while the query continues. */
 class CommittedVersionSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
@@ -36,7 +36,7 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
           reader.sink =
             asked => CommittedVersionSuite.lookup(asked, maintained.checkpoint, versions, provider)
           assert(reader.feed("ask" -> row("a", "10:00")) == Seq("left a 1"))
-          // The first query goes on, and the version stays what it was.
+          // The first query continues, and the version stays what it was.
           maintained.feed(o("a", "10:02", 4), d("b", "10:05", 5))
           assert(reader.feed("ask" -> row("a", "10:00")) == Seq("left a 1"))
           assert(reader.feed("ask" -> row("x", "10:00")) == Seq("right x 3"))

@@ -253,7 +253,7 @@ class ExecutorMemorySuite extends StateTest {
         assert(error.getMessage.contains("bytes of the right input"))
         small.abort()
 
-        // Left rows take 60 kB, and as much again while they wait: they stay in memory beside 300
+        // Left rows take 60 kB, and as much again while they wait: they stay in memory next to 300
         // kB of the others.
         val state = task(0, 2000000)
         assert(work(state) == 7 * 300)

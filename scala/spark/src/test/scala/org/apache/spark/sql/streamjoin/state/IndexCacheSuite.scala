@@ -24,7 +24,7 @@ class IndexCacheSuite extends StateTest {
       val index = first.handOver()
       IndexCache.put(id, index)
 
-      // As soon as it is published, the next task takes it, and has rows that wait to be inserted.
+      // Once it is published, the next task takes it, and has rows that wait to be inserted.
       val second = on(provider.getStore(1, None), rows, cached = IndexCache.take[JoinIndex](id))
       assert(second.reused)
       second.append(Side.Left, rows(simple(2, 1, 2)))

@@ -227,7 +227,7 @@ class SegmentFormatSuite extends StateTest {
   }
 
   test("missing flags are rejected when a version is opened") {
-    // Otherwise matched rows would come out once more, as unmatched.
+    // Otherwise matched rows would be emitted once more, as unmatched.
     prepared()(rejectedWhenOpened(_, "flags")(_.remove(key(LeftFlags))))
   }
 

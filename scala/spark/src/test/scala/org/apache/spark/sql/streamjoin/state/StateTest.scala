@@ -104,7 +104,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
   /** What is left once all rows are gone. */
   protected val onlyHeader: Map[Int, Int] = Map(0 -> 1)
 
-  /** A row of an index, as it was appended. */
+  /** A row of an index, as appended. */
   protected case class Found(side: Side, row: UnsafeRow, matched: Boolean)
 
   /** A segment of these rows, and their places in it. */
@@ -118,7 +118,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     (segment, rows.map(segment.append))
   }
 
-  /** The rows of an index, in memory or not; each segment stays loaded or unloaded as it was. */
+  /** The rows of an index, in memory or not; no segment is loaded or unloaded by it. */
   protected def rowsOf(index: JoinIndex, store: ReadStateStore): Seq[Found] = {
     val segments = new SegmentStore(store)
     Side.both.flatMap { side =>
@@ -138,7 +138,7 @@ abstract class StateTest extends AnyFunSuite with BeforeAndAfterAll with BeforeA
     }
   }
 
-  /** Reads a version as it was committed, and releases it at the end. */
+  /** Reads a committed version, and releases it at the end. */
   protected def reading[T](provider: StateStoreProvider, version: Long)(body: ReadStateStore => T): T = {
     val store = provider.getReadStore(version, None)
     try body(store)

@@ -169,7 +169,7 @@ class VersionTableSuite extends StateTest {
         assert(table.size == 4)
         assert(table.deletedKeys == 6)
         assert(table.get(key(6), from = 3) == row(-6, 3))
-        // One comes back, one is deleted anew, others go in a chunk of their own.
+        // One comes back, one is deleted again, others go in a chunk of their own.
         table.put(key(1), row(100, 1))
         table.delete(key(2), row(-200, 1), until = 40, span = 5)
         table.delete(key(9), row(-9, 1), until = 24, span = 5)

@@ -252,7 +252,7 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
       rejected("STREAMJOIN_UPSERT_BATCH.NO_BATCH")(query.run(restored, "t", "a")).contains("lacks changes")
     )
     assert(shop.rows("SELECT COUNT(*) FROM u") ++ restored.rows("SELECT COUNT(*) FROM t") == Seq("0", "0"))
-    // A copy of the database as it is has all batches.
+    // A copy of the current database has all batches.
     val copy = new Shop(shop.name + "copy")
     copy.run(
       s"CREATE TABLE t $create",

@@ -112,7 +112,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
           // Also in batches where one side is empty.
           assert(job.feed(o(null, "10:40", Bound)).isEmpty)
           assert(job.feed(d(null, "11:10", Bound)).isEmpty)
-          // This batch goes by the bounds: W(o) = 10:40, W(d) = 11:10.
+          // This batch uses the bounds: W(o) = 10:40, W(d) = 11:10.
           assert(job.feed(o("a", "10:50", 3), d("a", "11:10", 3)) == Seq("3 3"))
           assert(job.watermark("left") == "10:40")
           assert(job.watermark("right") == "11:10")

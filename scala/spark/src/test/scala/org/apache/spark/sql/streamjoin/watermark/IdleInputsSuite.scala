@@ -387,7 +387,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  /** Deliveries of several partitions, told apart by `id`, each with its own bounds (`v` = -1). */
+  /** Deliveries of several partitions, one for each `id`, each with its own bounds (`v` = -1). */
   private def partitioned(streams: Streams): DataFrame = {
     val deliveries = streams.raw("d").withColumn("b", expr("v = -1"))
     val bounded = Frames.withBounds(deliveries, "t", "b", Some("0 seconds"), Some("id"))

@@ -57,7 +57,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       // o continues, d stalls at 10:00.
       assert(job.feed(o("a", "10:00", 1), d("a", "09:59", 9), d("b", "10:00", 1)) == Seq("- 9"))
       val out = Seq("11:00", "12:00", "13:00").flatMap(time => job.feed(o("o", time, 2)))
-      // Deliveries before 13:00 match no order that is still to come: they are evicted.
+      // Deliveries before 13:00 match no later order: they are evicted.
       assert(out == Seq("- 1"))
       // All orders wait for deliveries.
       assert(job.state == ((4, 0)))
@@ -107,7 +107,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
           job.feed(o("a", "09:00", 1), d("a", "09:30", 2), o("b", "09:00", 3)) == Seq("0 -", "1 2", "3 -")
         )
         assert(job.operator.numRowsDroppedByWatermark == 0)
-        // From now on late rows go by W(1).
+        // From now on W(1) decides which rows are late.
         assert(job.feed(o("a", "09:00", 4)).isEmpty)
         assert(job.operator.numRowsDroppedByWatermark == 1)
       }
@@ -195,7 +195,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
       job.start()
       job.feed(o("e", "12:10", 5))
       val resumed = files(job)(last)
-      // Spark's is the lower of the two; what d was ahead of it may be lost, as it is in Spark.
+      // Spark's is the lower of the two; what d was ahead of it may be lost, as in Spark.
       assert(resumed == "12:00 12:00" || resumed == known, resumed)
       // W(d) = 20:00 evicts orders before 19:00, W(o) = 20:00 deliveries before 20:00.
       val out = job.feed(o("z", "20:00", 0), d("z", "20:00", 0))
@@ -379,7 +379,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> "false") {
       running(job(picked("left_outer"))) { job =>
         assert(job.batches(o("a", "10:00", 1), d("x", "20:00")).map(_.rows) == Seq(Nil))
-        // This batch goes by W(d) = 20:00, which evicts orders before 19:00.
+        // This batch uses W(d) = 20:00, which evicts orders before 19:00.
         assert(job.batches(d("x", "20:00")).map(_.rows) == Seq(Seq("1 -")))
       }
     }

@@ -15,7 +15,7 @@ import org.apache.spark.sql.streamjoin.ArrangementTest
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, BaseRef, Manifest}
 import org.apache.spark.sql.types.StructType
 
-/** Bases that are written beside the batches of the query, and those that its batches write. */
+/** Bases that are written alongside the batches of the query, and those that its batches write. */
 class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
   private val random = new Random(7)
 

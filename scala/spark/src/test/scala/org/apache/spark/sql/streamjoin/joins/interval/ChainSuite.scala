@@ -92,7 +92,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       }
       assert(job.feed(data("o", "a", 102), data("d", "a", 101)).isEmpty)
       assert(job.feed(data("o", "b", 102), data("d", "b", 103)).isEmpty)
-      // Deliveries wait in the first join for orders that are still to come.
+      // Deliveries wait in the first join for orders that can still arrive.
       assert(job.feed(data("d", "c", 102), data("d", "e", 106)).isEmpty)
       assert(second == Seq("-", "-", "-", ((2, 0))))
       assert(inState(job).head == ((2, 4)))
@@ -106,7 +106,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
       assert(second == Seq("103", "102", "-", ((2, 0))), "returns before 102 - 1 are evicted")
       watermark("r", 110)
       assert(second == Seq("103", "102", "110", ((0, 0))), "pairs with deliveries before 110 - 4 are evicted")
-      // Rule 1: no row still to come could match an evicted one. This pair is not late, but has
+      // Rule 1: no later row could match an evicted one. This pair is not late, but has
       // expired, so it is not buffered.
       assert(job.feed(data("o", "c", 103)).isEmpty)
       assert(second == Seq("103", "102", "110", ((0, 0))))
@@ -135,8 +135,8 @@ class ChainSuite extends AnyFunSuite with JoinTest {
         watermarks(operators(job)(1), "left.o.t", "left.d.t", "right.t") ==
           Seq(s"${8 + hours}:50", s"${9 + hours}:50", "09:00")
       )
-      // They come out once returns go on. After ten hours W(r) = 19:00 evicts pairs with deliveries
-      // before 18:30.
+      // They are emitted once returns continue. After ten hours W(r) = 19:00 evicts pairs with
+      // deliveries before 18:30.
       val out = job.feed(r("a0", "10:10", 7), r("x", s"${9 + hours}:00"))
       assert(out.contains("0 0 7"))
       assert(out.size > 5 * hours - 5)

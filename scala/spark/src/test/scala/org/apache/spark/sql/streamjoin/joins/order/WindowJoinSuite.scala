@@ -11,7 +11,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /**
- * Window joins, whose rows come out in the order of rowtime. The traces say what comes out when,
+ * Window joins, which emit rows in the order of rowtime. The traces say what is emitted when,
  * and random joins are compared with DuckDB in Python; this suite covers what is around them.
  */
 class WindowJoinSuite extends AnyFunSuite with JoinTest {
@@ -189,7 +189,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
       Frames.sorted(both, "t")
     }) { job =>
       assert(job.feed(o("a", "10:20"), d("b", "10:05"), o("c", "10:10")) == Nil)
-      // watermark 10:40 - 10 min = 10:30: the three rows before it come out
+      // watermark 10:40 - 10 min = 10:30: the three rows before it are emitted
       assert(job.feed(o("e", "10:40"), d("f", "10:40")).size == 3)
       assert(rowtimes(job.seen.flatMap(_.rows).map(_.drop(2)).toSeq) == Seq("10:05", "10:10", "10:20"))
       // Below the watermark of 10:30 a row is late; a null time is not.

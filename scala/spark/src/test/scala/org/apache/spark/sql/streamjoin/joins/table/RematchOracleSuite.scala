@@ -20,7 +20,7 @@ class RematchOracleSuite extends AnyFunSuite with TableTest {
   }
 
   /**
-   * A random table and stream, and the rows that should come out: kept rows are matched with the
+   * A random table and stream, and the rows expected in the output: kept rows are matched with the
    * table whenever a batch runs.
    */
   final private class Story(seed: Int) {

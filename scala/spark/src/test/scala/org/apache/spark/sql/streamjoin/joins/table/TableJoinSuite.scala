@@ -103,7 +103,7 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
         people.feed(Row(1, "Johnny", "update"))
         queries.foreach(_.add(items(1)))
         queries.foreach(query => assert(query.next == Seq("Johnny Mouse")))
-        // In a batch query the cache is used, as ever.
+        // In a batch query the cache is used, as usual.
         assert(later.where("id = 1").select("name").collect().toSeq == Seq(Row("John")))
       }
       spark.catalog.clearCache()

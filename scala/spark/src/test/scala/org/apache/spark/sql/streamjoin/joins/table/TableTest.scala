@@ -81,7 +81,7 @@ trait TableTest extends ArrangementTest { self: org.scalatest.funsuite.AnyFunSui
 
   protected val rematch: Map[String, String] = Map("rematch" -> "100 seconds")
 
-  /** Orders with the names of their customers, some of whom may be known later. */
+  /** Orders with the names of their customers; some customers may be known later. */
   protected def rematched(root: String)(orders: DataFrame): DataFrame =
     timed(orders).join(table(root, rematch), expr("id = customer_id"), "left_outer").select("name", "item")
 

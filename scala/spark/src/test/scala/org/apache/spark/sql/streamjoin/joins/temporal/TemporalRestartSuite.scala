@@ -119,7 +119,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
       assert(error.getMessage.contains(what), error.getMessage)
       assert(listing(old) == before)
     }
-    // Both watermarks are 12:00: the two rows that waited at 10:00 come out.
+    // Both watermarks are 12:00: the two rows that waited at 10:00 are emitted.
     running(old)(job => assert(job.feed(end("12:00"): _*) == Seq("1 -", "2 -")))
   }
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.{LongType, TimestampType}
 
 import streamjoin.core.{AsOf, Side}
 
-/** Merges facts and versions by key, on plain rows: keys with the same hash are told apart. */
+/** Merges facts and versions by key, on plain rows: it distinguishes keys with the same hash. */
 class VersionCursorSuite extends AnyFunSuite {
   private val columns =
     Seq(AttributeReference("key", LongType)(), AttributeReference("time", TimestampType)())

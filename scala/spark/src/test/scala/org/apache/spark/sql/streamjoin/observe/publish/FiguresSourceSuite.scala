@@ -29,7 +29,7 @@ class FiguresSourceSuite extends AnyFunSuite with PageTest with ArrangementTest 
   private val Sample = """(\S+)\{[^}]*\} (\S+)""".r
   private val Start = "metrics_shop_driver_streamjoin_"
 
-  /** The samples by name, as far as they are ours. */
+  /** Our samples, by name. */
   private def scraped(): Map[String, String] =
     get(s"$page/metrics/prometheus/").body.linesIterator
       .collect { case Sample(name, value) => name -> value }

@@ -62,7 +62,7 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
       assert(script.body.contains("StreamJoin.show"))
       assert(script.headers.firstValue("Content-Type").get.startsWith("text/javascript"))
       assert(get(s"$page/streamjoin/static/version.properties").statusCode == 400)
-      // An error, or Spark's own page where its server resolves the path; no file of ours.
+      // An error, or Spark's own page where its server resolves the path; not one of our files.
       assert(!get(s"$page/streamjoin/static/..%2F..%2Fpage.js").body.contains("StreamJoin.show"))
       // All that the page asks for is there, in the order in which the files build on one another.
       val scripts = "streamjoin/static/([a-z]+\\.js)".r.findAllMatchIn(tab.body).map(_.group(1)).toSeq
@@ -164,7 +164,7 @@ class FiguresTabSuite extends AnyFunSuite with PageTest {
       val line = s"""{"version":1,"id":"$many","runId":"$many","batch":$batch,"operators":[]}"""
       spark.sparkContext.listenerBus.post(SparkListenerStreamJoinFigures(line))
     }
-    // One that no version of ours has written leaves the others.
+    // One that no version of streamjoin has written leaves the others.
     spark.sparkContext.listenerBus.post(SparkListenerStreamJoinFigures("no figures"))
     val server = new TestHistoryServer(logs)
     try {

@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
-/** What a running query keeps, who holds back whom, and what stands out. */
+/** What a running query keeps, which input holds back which, and what stands out. */
 class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
