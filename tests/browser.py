@@ -13,14 +13,7 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromiu
 def document(address: str, profile: Path, *options: str, milliseconds: int = 10_000) -> str:
     """Return the document of a page after its scripts have run for a time on the page's own clock."""
     assert CHROMIUM is not None
-    fixed = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-proxy-server",
-        f"--user-data-dir={profile}",
-        f"--virtual-time-budget={milliseconds}",
-    ]
+    fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"]
+    fixed += [f"--user-data-dir={profile}", f"--virtual-time-budget={milliseconds}"]
     command = [CHROMIUM, *fixed, *options, "--dump-dom", address]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout

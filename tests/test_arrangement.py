@@ -92,11 +92,8 @@ def test_debezium(shop: Shop) -> None:
     shop.arrange("names", schema, [["id"]], op="op")
     names = sj.arrangement("names")
     assert names.schema.names == ["id", "name"]
-    assert [rows_of(names.toDF(version)) for version in range(3)] == [
-        [(1, "Ada"), (2, "Eve")],
-        [(1, "Ann"), (2, "Eve")],
-        [(1, "Ann")],
-    ]
+    expected = [[(1, "Ada"), (2, "Eve")], [(1, "Ann"), (2, "Eve")], [(1, "Ann")]]
+    assert [rows_of(names.toDF(version)) for version in range(3)] == expected
 
 
 def test_the_rows_of_a_key_follow_each_other_by_time(shop: Shop) -> None:
@@ -127,11 +124,8 @@ def test_an_older_change_in_a_later_batch_does_not_count(shop: Shop) -> None:
         writer = sj.arrange(stream, "names", [["id"], ["name"]], op="op", time="ts_ms", order="lsn")
         query = shop.finish(writer, "names")
     names = sj.arrangement("names").toDF
-    assert [rows_of(names(version).select("id", "name")) for version in range(5)] == [
-        [],
-        *[[(2, "Eve")]] * 3,
-        [(3, "Bob")],
-    ]
+    expected = [[], *[[(2, "Eve")]] * 3, [(3, "Bob")]]
+    assert [rows_of(names(version).select("id", "name")) for version in range(5)] == expected
     metrics = [progress.sink.metrics for progress in query.recentProgress if progress.sink.metrics]
     assert (metrics[-1]["olderChanges"], metrics[-1]["tombstones"]) == ("2", "1")
     assert metrics[-1]["updatesOfUnknownKeys"] == "0", "a row that moves is known"

@@ -128,10 +128,7 @@ QUERIES: dict[str, Query] = {
     "applyInPandasWithState above": with_state,
     "a stream joined with itself by new names": renamed_self_join,
     "frames as parameters of SQL": lambda i: i.spark.sql(
-        f"SELECT o.v, d.v AS w FROM {{o}} o JOIN {{d}} d ON {BOTH} AND d.v >= :least",
-        args={"least": 1},
-        o=i.o,
-        d=i.d,
+        f"SELECT o.v, d.v AS w FROM {{o}} o JOIN {{d}} d ON {BOTH} AND d.v >= :least", args={"least": 1}, o=i.o, d=i.d
     ),
 }
 
