@@ -342,10 +342,10 @@ def test_an_arrangement_stays_as_it_began(shop: Shop) -> None:
     def start(df: DataFrame, keys: list[list[str]], checkpoint: str = "orders", **options: str) -> Any:
         return lambda: shop.finish(sj.arrange(df, "orders", keys, **options), checkpoint)
 
-    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"], ["day"]], op="op"), "other keys")
-    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("day"), [["id"]], op="op"), "other columns")
-    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("op"), [["id"]]), "other input")
-    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"]], op="op", time="day"), "other time")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"], ["day"]], op="op"), "different keys")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("day"), [["id"]], op="op"), "different columns")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream.drop("op"), [["id"]]), "different input")
+    rejected("STREAMJOIN_ARRANGEMENT_CHANGED", start(stream, [["id"]], op="op", time="day"), "different time")
     rejected("STREAMJOIN_ARRANGEMENT_OWNED", start(stream, [["id"]], checkpoint="another", op="op"))
     plain = stream.writeStream.format("streamjoin").option("path", "orders")
     rejected("STREAMJOIN_ARRANGEMENT_SINK", lambda: shop.finish(plain, "plain"))

@@ -131,7 +131,7 @@ REJECTED: list[tuple[str, str, Callable[[DataFrame], Any]]] = [
     ("STREAMJOIN_DURATION", "a month varies", lambda df: ordered(df, delay="1 month")),
     ("STREAMJOIN_DURATION", "'parsec' is not a unit", lambda df: ordered(df, delay="1 parsec")),
     ("STREAMJOIN_DURATION", "no unit", lambda df: ordered(df, delay=10)),
-    ("STREAMJOIN_COLUMN.IS_BOUND_TYPE", "this is STRING", lambda df: bounded(df, is_bound="id")),
+    ("STREAMJOIN_COLUMN.IS_BOUND_TYPE", "one is STRING", lambda df: bounded(df, is_bound="id")),
     ("STREAMJOIN_COLUMN.UNKNOWN", "no such column", lambda df: bounded(df, is_bound="x")),
     ("STREAMJOIN_COLUMN.NO_WATERMARK", 'lag="0 seconds"', lambda df: bounded(df, lag=None)),
     ("STREAMJOIN_COLUMN.UNKNOWN", "no such column", lambda df: bounded(df, "x")),

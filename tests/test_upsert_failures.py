@@ -238,7 +238,7 @@ def test_another_driver_at_the_same_batch(kept: Kept, database: Postgres) -> Non
     # It has made its own staging table of the same name.
     lost = "CREATE TRIGGER nothing BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION nothing()"
     database.query(hook("CREATE TABLE AS", f"EXECUTE format('{lost}', made.object_identity);"))
-    rejected("STREAMJOIN_UPSERT_BATCH.STAGING", kept.run, "has 0 of the 1 rows")
+    rejected("STREAMJOIN_UPSERT_BATCH.STAGING", kept.run, "contains 0 of the 1 rows")
     assert database.query("SELECT a FROM t") == [["1"]]
     database.query("DROP EVENT TRIGGER hook")
     kept.run()

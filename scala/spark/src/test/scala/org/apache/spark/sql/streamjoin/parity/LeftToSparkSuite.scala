@@ -130,7 +130,7 @@ class LeftToSparkSuite extends AnyFunSuite with JoinTest {
       )
     ) {
       val plan = frame.asInstanceOf[ClassicDataset[Row]].queryExecution.explainString(SimpleMode)
-      assert(plan.contains("StreamIntervalJoin refused: [STREAMJOIN_UNBOUNDED]"))
+      assert(plan.contains("StreamIntervalJoin rejected: [STREAMJOIN_UNBOUNDED]"))
     }
   }
 
