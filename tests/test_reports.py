@@ -329,7 +329,7 @@ def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkey
     without = spark.readStream.format("rate").load().writeStream.format("noop")
     query = without.start(checkpointLocation=str(tmp_path / "without"))
     try:
-        rejected("STREAMJOIN_NO_FIGURES.NO_BATCH", lambda: sj.report(query, out), "not ended a batch with a join")
+        rejected("STREAMJOIN_NO_FIGURES.NO_BATCH", lambda: sj.report(query, out), "not finished a batch with a join")
     finally:
         query.stop()
     with monkeypatch.context() as patch:
