@@ -295,7 +295,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.COMPLETE")(start("complete", None))
     val update = rejected("STREAMJOIN_ARRANGEMENT_OUTPUT_MODE.UPDATE")(start("update", None))
     assert(update.contains("update mode"))
-    assert(update.contains("op="))
+    assert(update.contains("as keys, and op"))
     assert(start("update", Some("op")) == Seq("1 2"))
   }
 }

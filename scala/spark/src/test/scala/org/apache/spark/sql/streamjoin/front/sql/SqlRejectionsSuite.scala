@@ -201,7 +201,7 @@ class SqlRejectionsSuite extends AnyFunSuite with SqlTest {
     cause("STREAMJOIN_TABLE_FUNCTION.UNKNOWN_ARGUMENT")(
       query(
         "SELECT * FROM IMPOSE_ORDER(TABLE(raw), DESCRIPTOR(t), delay => ^INTERVAL 1 SECOND^)",
-        "no argument delay, but data, timecol, lag"
+        "no argument delay; its arguments are data, timecol, lag"
       )
     ),
     cause("STREAMJOIN_TABLE_FUNCTION.ARGUMENT_TWICE")(

@@ -323,7 +323,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
       )
       assert(
         rejected("STREAMJOIN_TABLE.REMATCH_CONDITION")(start(timed(_).join(late).where(on)))
-          .contains("not into a filter above it")
+          .contains("not in a filter above it")
       )
       // The union has the time of its first input, and its second one has no watermark.
       def half(orders: DataFrame) = timed(orders).union(orders.selectExpr("*", "timestamp_seconds(order_id)"))
