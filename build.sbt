@@ -142,7 +142,8 @@ lazy val spark = (project in file("scala/spark"))
       IO.write(file, s"version=${version.value}\nspark=${sparkLine.version}\n")
       // Scala and Python share their data files, which are in a different folder in Python's source
       // distribution.
-      val shared = Seq("error-conditions.json", "figures.json", "functions.json").map(name => s"streamjoin/$name")
+      val shared =
+        Seq("error-conditions.json", "figures.json", "functions.json").map(name => s"streamjoin/$name")
       val folder = Seq("python/src", "src").find(new File(_, shared.head).exists).get
       val files = shared.map(file => s"$folder/$file" -> file) :+ ("LICENSE" -> "META-INF/LICENSE")
       val copies = files.map { case (from, to) =>
