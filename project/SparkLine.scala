@@ -64,7 +64,7 @@ object SparkLine {
     TestedOnEachLine.pattern.matcher(source.getPath).matches
 
   private val TestedOnEachLine =
-    (""".*/(scala-spark-[^/]+/.*|(SparkTest|JoinTest|SqlTest|CheckpointTest|TraceQuery|TraceSuite)""" +
+    (""".*/(scala-spark-[^/]+/.*|(SparkTest|JoinTest|SqlTest|CheckpointTest|Frames|TraceQuery|TraceSuite)""" +
       """|parity/Parity\w+|temporal/(TemporalTest|\w*AsOfJoinSuite)|sql/SqlTextsSuite|operator/TwoActionsSuite)\.scala""").r
 
   private lazy val rows: Seq[Seq[String]] =
