@@ -103,7 +103,7 @@ test test-scala test-failures test-programs test-python test-line test-line-scal
 	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-programs test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## run the tests of CI in four lanes, 23 minutes on two cores
+test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## run the tests of CI in four lanes, 26 minutes on two cores
 	@echo "Four lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) $(LANES) --jobs=4 \
 		test-scala test-failures test-programs test-python
