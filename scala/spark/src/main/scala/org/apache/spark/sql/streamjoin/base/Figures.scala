@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.base
 import scala.collection.immutable.ListMap
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -44,15 +44,10 @@ private[streamjoin] object Figures {
     def metric: String = if (figure.addsUp) s"${name}Total" else name
   }
 
-  private lazy val sections: Map[String, Seq[Figure]] = {
-    val in = getClass.getResourceAsStream("/streamjoin/figures.json")
-    assert(in != null, "streamjoin/figures.json is missing from the jar")
-    val root =
-      try new ObjectMapper().readTree(in)
-      finally in.close()
-    def entries(of: JsonNode) = of.properties().asScala.toSeq.map(entry => entry.getKey -> entry.getValue)
-    entries(root).map { case (name, section) => name -> entries(section).map(Figure.tupled) }.toMap
-  }
+  private lazy val sections: Map[String, Seq[Figure]] = SharedFile
+    .entries("figures.json")
+    .map { case (name, section) => name -> SharedFile.entries(section).map(Figure.tupled) }
+    .toMap
 
   /** The figures of a section of the file, in its order. */
   def of(section: String): Seq[Figure] = sections(section)

@@ -1,9 +1,8 @@
 package org.apache.spark.sql.streamjoin.base
 
 import scala.jdk.CollectionConverters._
-import scala.util.Using
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
 
 /**
  * The functions that users can call in Python, Scala, SQL and Spark Connect:
@@ -77,14 +76,7 @@ private[streamjoin] object FunctionTable {
   final case class Argument(name: String, kind: String, takes: String, default: Option[Any])
 
   lazy val functions: Seq[Function] =
-    Using.resource(getClass.getResourceAsStream("/streamjoin/functions.json")) { in =>
-      new ObjectMapper()
-        .readTree(in)
-        .properties()
-        .asScala
-        .map(entry => function(entry.getKey, entry.getValue))
-        .toSeq
-    }
+    SharedFile.entries("functions.json").map { case (id, json) => function(id, json) }
 
   private lazy val byIds = functions.map(function => function.id -> function).toMap
 

@@ -5,7 +5,7 @@ import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.SparkRuntimeException
 import org.apache.spark.sql.AnalysisException
@@ -35,25 +35,17 @@ private[streamjoin] object StreamJoinErrors {
 
   private val FunctionId = "<sj\\.([\\w.]+)>".r
 
-  lazy val conditions: Map[String, Condition] = {
-    val in = getClass.getResourceAsStream("/streamjoin/error-conditions.json")
-    assert(in != null, "streamjoin/error-conditions.json is missing from the jar")
-    try
-      new ObjectMapper()
-        .readTree(in)
-        .properties()
-        .asScala
-        .flatMap(entry => conditionsIn(entry.getKey, entry.getValue))
-        .toMap
-    finally in.close()
-  }
+  lazy val conditions: Map[String, Condition] = SharedFile
+    .entries("error-conditions.json")
+    .flatMap { case (name, node) => conditionsIn(name, node) }
+    .toMap
 
   /** A condition, or one per cause if it has several, read in the same way as Spark's own file. */
   private def conditionsIn(name: String, node: JsonNode): Seq[(String, Condition)] = {
     def text(of: JsonNode) = of.get("message").elements().asScala.map(_.asText).mkString("\n")
     val sqlState = node.get("sqlState").asText
-    val causes = node.path("subClass").properties().asScala.toSeq.map { cause =>
-      (s"$name.${cause.getKey}", s"${text(node)} ${text(cause.getValue)}")
+    val causes = SharedFile.entries(node.path("subClass")).map { case (cause, own) =>
+      (s"$name.$cause", s"${text(node)} ${text(own)}")
     }
     (if (causes.isEmpty) Seq(name -> text(node)) else causes).map { case (full, template) =>
       full -> Condition(full, template, sqlState)
@@ -82,7 +74,7 @@ private[streamjoin] object StreamJoinErrors {
   /** Inserts the names of functions in the language of the caller. */
   private def named(name: String, parameters: Seq[(String, Any)]): (Condition, Map[String, String]) = {
     val values = parameters.map { case (key, value) => key -> value.toString }.toMap
-    val language =
+    lazy val language =
       if (values.get("where").exists(_.nonEmpty)) Language.Sql
       else if (Thread.currentThread.getStackTrace.exists(isOfScalaApi)) Language.Scala
       else Language.Python
