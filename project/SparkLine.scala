@@ -64,8 +64,9 @@ object SparkLine {
     TestedOnEachLine.pattern.matcher(source.getPath).matches
 
   private val TestedOnEachLine =
-    (""".*/(scala-spark-[^/]+/.*|(SparkTest|JoinTest|SqlTest|CheckpointTest|Frames|TraceQuery|TraceSuite)""" +
-      """|parity/Parity\w+|temporal/(TemporalTest|\w*AsOfJoinSuite)|sql/SqlTextsSuite|operator/TwoActionsSuite)\.scala""").r
+    (""".*/(scala-spark-[^/]+/.*|((SparkTest|JoinTest|SqlTest|CheckpointTest|Frames|TraceQuery|TraceSuite)""" +
+      """|parity/Parity\w+|temporal/(TemporalTest|\w*AsOfJoinSuite)|sql/SqlTextsSuite|operator/TwoActionsSuite)\.scala""" +
+      """|LocalFilesWithoutProcesses\.java)""").r
 
   private lazy val rows: Seq[Seq[String]] =
     IO.readLines(file("project/spark-lines")).filterNot(_.startsWith("#")).map(_.split(" ").toSeq)

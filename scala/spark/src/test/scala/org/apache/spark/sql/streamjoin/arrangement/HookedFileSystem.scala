@@ -1,10 +1,12 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
-import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FileStatus, LocalFileSystem, Path}
+import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FileStatus, Path}
 import org.apache.hadoop.util.Progressable
 
+import org.apache.spark.sql.streamjoin.LocalFilesWithoutProcesses
+
 /** The local file system; a test sees each call before it is made, and may let it fail. */
-abstract class HookedFileSystem extends LocalFileSystem {
+abstract class HookedFileSystem extends LocalFilesWithoutProcesses {
 
   /** Calls are named look at, list, make, open, create, rename (with the new name) and delete. */
   protected def before(call: String, path: Path): Unit

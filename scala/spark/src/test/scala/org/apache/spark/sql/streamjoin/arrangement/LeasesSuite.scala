@@ -3,8 +3,8 @@ package org.apache.spark.sql.streamjoin.arrangement
 import java.nio.file.Files
 import java.util.UUID
 
+import org.apache.hadoop.fs.Path
 import org.apache.hadoop.fs.permission.FsPermission
-import org.apache.hadoop.fs.{LocalFileSystem, Path}
 import org.apache.hadoop.security.AccessControlException
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -13,7 +13,7 @@ import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementState
 import org.apache.spark.sql.streamjoin.arrangement.storage.LeaseFiles
 import org.apache.spark.sql.streamjoin.joins.table.TableTest
-import org.apache.spark.sql.streamjoin.{ArrangementTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, LocalFilesWithoutProcesses, SparkTest}
 
 /** Readers that have nothing to read, and readers that may not write. */
 class LeasesSuite extends AnyFunSuite with TableTest {
@@ -160,7 +160,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
 }
 
 /** Ignores a time that is set, as an object store may. */
-class TimelessFileSystem extends LocalFileSystem {
+class TimelessFileSystem extends LocalFilesWithoutProcesses {
   override def setTimes(path: Path, modified: Long, accessed: Long): Unit = ()
 }
 
