@@ -30,6 +30,10 @@ JAR := $(call jar_of,$(SPARK))
 JAR_SOURCES := $(shell find scala/*/src/main project \( -name target -o -path project/lint -o -path project/release \) -prune -o -type f -print) build.sbt VERSION LICENSE \
 	$(addprefix python/src/streamjoin/,error-conditions.json figures.json functions.json)
 
+# Hadoop's local file system without processes, in Scala's tests and in the sessions of Python's.
+TEST_FILES := scala/spark/src/test
+FILES_JAR := $(TOOLS)/test-files-$(SPARK).jar
+
 # An archive of Spark's loaded classes: with it, starting Spark takes half the CPU time.
 CLASSES := $(TOOLS)/spark-classes-$(SPARK).jsa
 
@@ -103,7 +107,8 @@ test test-scala test-failures test-programs test-python test-line test-line-scal
 	-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 test-scala test-failures test-programs test-python: export JDK_JAVA_OPTIONS += -XX:SharedArchiveFile=$(CLASSES) \
 	-Xlog:cds=off -Xlog:cds+dynamic=off
-test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) ## run the tests of CI in four lanes, 26 minutes on two cores
+test-failures test-programs test-python test-line-python: export SPARK_DIST_CLASSPATH := $(FILES_JAR)
+test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) $(FILES_JAR) ## run the tests of CI in four lanes, 26 minutes on two cores
 	@echo "Four lanes run side by side. The output of each follows when it ends."
 	@$(MAKE) $(LANES) --jobs=4 \
 		test-scala test-failures test-programs test-python
@@ -133,9 +138,9 @@ other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
 
 # What CI runs on a line other than the default one: lint of the line's own files, and the tests that depend on the
-# line. Every tenth query of the parity suite runs.
+# line. Every 15th query of the parity suite runs.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
-test-line: $(JAR) $(ENVIRONMENT)/.installed ## run a part of the tests on another line (SPARK=4.3): traces, a tenth of parity, SQL, old checkpoints, a demo
+test-line: $(JAR) $(ENVIRONMENT)/.installed $(FILES_JAR) ## run a part of the tests on another line (SPARK=4.3): traces, a part of parity, SQL, old checkpoints, a demo
 	@$(MAKE) $(LANES) --jobs=2 \
 		test-line-scala test-line-python
 
@@ -293,6 +298,14 @@ $(CLASSES): $(ENVIRONMENT)/.installed | $(JAR)
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --jars "$$($(VENV)/python -m streamjoin jar)" \
 		--driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
 		examples/07_sql_file.py
+
+$(FILES_JAR): $(TEST_FILES)/java/org/apache/spark/sql/streamjoin/LocalFilesWithoutProcesses.java \
+		$(TEST_FILES)/resources/core-site.xml | $(ENVIRONMENT)/.installed
+	rm -rf $(TOOLS)/test-files
+	mkdir -p $(TOOLS)/test-files
+	javac -proc:none -cp "$$(echo $(ENVIRONMENT)/lib/python*/site-packages/pyspark/jars)/*" -d $(TOOLS)/test-files $<
+	cp $(TEST_FILES)/resources/core-site.xml $(TOOLS)/test-files
+	jar --create --file $@ -C $(TOOLS)/test-files .
 
 # Installs what a lock lists, each file with its hash. PySpark is built from source, with the tools of build.txt.
 LOCKS := project/locks

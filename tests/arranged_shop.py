@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import duckdb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from queries import Inputs, Values, finish
+from queries import Inputs, Values, finish, settings
 
 import streamjoin as sj
 
@@ -63,6 +64,10 @@ class Shop(Inputs):
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(spark, folder)
         self._totals: dict[str, Rows] = {}
+
+    def open(self) -> AbstractContextManager[None]:
+        """Let names mean the arrangements of this folder for a while."""
+        return settings(self.spark, {"spark.streamjoin.arrangements": str(self.folder / "arrangements")})
 
     def arrange(self, name: str, schema: str, keys: list[list[str]], **options: str) -> None:
         """Read all files of a stream into the arrangement of the same name."""

@@ -68,6 +68,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         # Hundreds of tests share many of their plans.
         .config("spark.sql.codegen.cache.maxEntries", "5000")
+        # Small batches spend more time on generating and compiling whole stages than on running
+        # them. The pages of test_doc_code.py and all programs keep Spark's default.
+        .config("spark.sql.codegen.wholeStage", "false")
+        # With isolation, each query has its own class loader and reloads all classes of its tasks.
+        .config("spark.sql.artifact.isolation.enabled", "false")
+        .config("spark.sql.ui.explainMode", "simple")
+        .config("spark.sql.streaming.pollingDelay", "1ms")
+        # Maintenance of the state stores would only compete with the tiny batches.
+        .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     session = sj.configure(builder).getOrCreate()
@@ -208,5 +217,6 @@ def mariadb(spark: SparkSession) -> Iterator[MariaDb]:
 
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path) -> Iterator[Shop]:
-    with settings(spark, {"spark.streamjoin.arrangements": str(tmp_path / "arrangements")}):
-        yield Shop(spark, tmp_path)
+    shop = Shop(spark, tmp_path)
+    with shop.open():
+        yield shop

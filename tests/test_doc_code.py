@@ -97,6 +97,8 @@ def working_directory(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
 def session_as_before(spark: SparkSession) -> Iterator[None]:
     """Stop the queries that a page leaves running, and reset its settings and views."""
     before = dict(spark.conf.getAll)
+    # As users have it, since pages show plans.
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
     yield
     for query in spark.streams.active:
         query.stop()

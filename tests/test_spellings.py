@@ -5,7 +5,7 @@ import inspect
 import itertools
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -54,15 +54,24 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
     return Streams(spark, tmp_path)
 
 
-@pytest.fixture
-def tables(shop: Shop) -> Shop:
-    shop.play(
-        {
-            "customers": [customer(1, "A", "i"), customer(2, "B", "i")],
-            "orders": [order(1, 1, 5, "i"), order(2, 9, 5, "i")],
-        }
-    )
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    shop = Shop(spark, tmp_path_factory.mktemp("tables"))
+    with shop.open():
+        shop.play(
+            {
+                "customers": [customer(1, "A", "i"), customer(2, "B", "i")],
+                "orders": [order(1, 1, 5, "i"), order(2, 9, 5, "i")],
+            }
+        )
     return shop
+
+
+@pytest.fixture
+def tables(begun: Shop) -> Iterator[Shop]:
+    """All tests share the arrangements; no test depends on rows that another one adds."""
+    with begun.open():
+        yield begun
 
 
 def plan(df: DataFrame) -> str:

@@ -32,6 +32,8 @@ def main() -> None:
         "spark.sql.streaming.minBatchesToRetain": "1000",
         "spark.streamjoin.arrangements": str(args.output / "arrangements"),
         "spark.streamjoin.arrangements.minVersionsToRetain": "3",
+        # With isolation, each query has its own class loader and reloads all classes of its tasks.
+        "spark.sql.artifact.isolation.enabled": "false",
     }
     spark = quiet_session(settings)
 

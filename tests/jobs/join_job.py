@@ -41,6 +41,8 @@ def main() -> None:
     settings = {
         "spark.sql.streaming.noDataMicroBatches.enabled": str(not args.only_data_batches).lower(),
         "spark.streamjoin.arrangements": str(args.output / "arrangements"),
+        # With isolation, each query has its own class loader and reloads all classes of its tasks.
+        "spark.sql.artifact.isolation.enabled": "false",
     }
     spark = quiet_session(settings | dict(args.conf))
     left = read(spark, args.input / "left", "lk INT, lt TIMESTAMP, lv INT, lid INT").withWatermark("lt", "5 seconds")
