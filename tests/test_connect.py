@@ -60,9 +60,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> None:
     """The file has the output of a classic session, which was read and found right."""
-    kinds = {"classic": sys.executable, server: str(CLIENT)}
-    if LONG:
-        kinds["local"] = sys.executable
+    kinds = {server: str(CLIENT)}
+    if LONG:  # most other tests use a classic session
+        kinds |= {"classic": sys.executable, "local": sys.executable}
 
     def called(kind: str) -> str:
         folder = tmp_path / str(list(kinds).index(kind))
@@ -79,10 +79,10 @@ def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> 
 
 def test_a_checkpoint_continues_in_another_kind_of_session(server: str, tmp_path: Path) -> None:
     rounds = [
-        ("classic", 10, []),
-        (server, 12, [(10, True)]),
-        ("classic", 14, [(10, True), (12, True)]),
-        (server, 18, [(10, True), (12, True), (14, True)]),
+        (server, 10, []),
+        ("classic", 12, [(10, True)]),
+        (server, 14, [(10, True), (12, True)]),
+        ("classic", 18, [(10, True), (12, True), (14, True)]),
     ]
     for kind, hour, expected in rounds if LONG else rounds[:3]:
         for name, column, minute in (("o", "t", 0), ("d", "u", 30)):

@@ -130,7 +130,7 @@ def _random_side(name: str, chance: random.Random, seed: int) -> Side:
 
 
 @pytest.mark.usefixtures("watermark_before_filter")
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     trace = random_trace(seed)
     print(f"STREAMJOIN_FIRST_SEED={seed} STREAMJOIN_SEEDS=1: {trace.condition()}")

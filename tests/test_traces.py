@@ -25,7 +25,7 @@ ORIGIN = 3 * FAR
 
 ALL = list(cases("python"))
 # Scala's tests run all of them.
-SOME = ALL if LONG else ALL[::6]
+SOME = ALL if LONG else ALL[::8]
 
 
 class TraceQuery:

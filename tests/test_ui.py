@@ -62,7 +62,7 @@ def test_a_browser_draws_each_new_batch(job: Job, tmp_path: Path) -> None:
     until = time.monotonic() + PATIENCE
     while not job.has_batch():
         assert time.monotonic() < until
-        time.sleep(1)
+        time.sleep(0.2)
     page = document(job.tab, tmp_path / "profile", milliseconds=PAGE_MS)
     plan = re.search(r'<div id="sj-plan"[^>]*>', page)
     assert plan is not None
