@@ -7,10 +7,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Properties of random joins; a failure prints its seed.
+ * Properties of random joins; a failure prints its seed. `make test` has two fifths of the joins.
  *
  * @param least
- *   number of joins, unless `STREAMJOIN_SEEDS` asks for more
+ *   number of joins in `make test-long`, unless `STREAMJOIN_SEEDS` asks for more
  * @param perSeed
  *   for how many joins each requested seed counts, as one takes less than a millisecond here
  */
@@ -19,7 +19,7 @@ abstract private[core] class RandomProperties(least: Int, perSeed: Int = 10)
     with ScalaCheckPropertyChecks {
 
   private def seeds: Int =
-    sys.env.get("STREAMJOIN_SEEDS").fold(least)(number => math.max(least, number.toInt * perSeed))
+    sys.env.get("STREAMJOIN_SEEDS").fold(least * 2 / 5)(number => math.max(least, number.toInt * perSeed))
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin
 
 import java.nio.file.{Files, Path}
+import java.util.Base64
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.{Random, Using}
 
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -89,6 +90,13 @@ private[streamjoin] trait ArrangementTest extends SparkTest { this: AnyFunSuite 
 }
 
 private[streamjoin] object ArrangementTest {
+
+  /** A text that hardly compresses, of a length that is a multiple of 4. */
+  def randomText(random: Random, length: Int): String = {
+    val bytes = new Array[Byte](length / 4 * 3)
+    random.nextBytes(bytes)
+    Base64.getEncoder.encodeToString(bytes)
+  }
 
   /** The files below a folder, except checksums. */
   def files(folder: String): Seq[Path] = Using.resource(Files.walk(Path.of(folder))) {

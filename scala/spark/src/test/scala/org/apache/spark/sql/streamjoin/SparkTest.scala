@@ -102,6 +102,8 @@ object SparkTest {
     .config("spark.log.level", "OFF")
     .config("spark.sql.streaming.pollingDelay", "1ms")
     .config("spark.sql.codegen.wholeStage", false)
+    // Nobody reads the plan of each batch on a page.
+    .config("spark.sql.ui.explainMode", "simple")
     // With isolation, each query has its own class loader and reloads all classes of its tasks.
     .config("spark.sql.artifact.isolation.enabled", false)
     // Maintenance of the state stores would only compete with the tiny batches.

@@ -6,8 +6,8 @@ import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 
 /**
  * Runs every story of `tests/cases` as a streaming query, in several ways that must not make a
- * difference. `make test` takes all stories in the first way, and in each of the others a twelfth
- * of them, spread.
+ * difference. `make test` takes each story in one of the first two ways by turns, and in each of
+ * the others a sixteenth of them, spread.
  */
 class TraceSuite extends AnyFunSuite with SparkTest {
 
@@ -65,10 +65,21 @@ class TraceSuite extends AnyFunSuite with SparkTest {
 
   private val cases = Trace.all.filter(_.runsOn("spark"))
 
-  private val all = for {
-    (mode, number) <- modes.zipWithIndex
-    trace <- SparkTest.part(cases.filter(mode.runs), every = if (number == 0) 1 else 12, from = number)
-  } yield (trace, mode)
+  private val all = {
+    val (single, merged) = (modes.head, modes(1))
+    val once =
+      if (SparkTest.isLong)
+        for (mode <- Seq(single, merged); trace <- cases if mode.runs(trace)) yield (trace, mode)
+      else
+        cases.zipWithIndex.map { case (trace, number) =>
+          trace -> (if (number % 2 == 1 && merged.runs(trace)) merged else single)
+        }
+    val more = for {
+      (mode, number) <- modes.zipWithIndex.drop(2)
+      trace <- SparkTest.part(cases.filter(mode.runs), every = 16, from = number)
+    } yield (trace, mode)
+    once ++ more
+  }
 
   testAll[(Trace, Mode)](all, { case (trace, mode) => s"${trace.name}, ${mode.name}" }) {
     case (trace, mode) =>

@@ -48,7 +48,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
   test("the next version removes the files of attempts that were not committed") {
     val it = maintainer("id INT, name STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     during(it) {
-      val names = Seq.fill(80)(random.alphanumeric.take(30000).mkString)
+      val names = Seq.fill(80)(randomText(random, 30000))
       it.feed(names.zipWithIndex.map { case (name, id) => Row(id, name, "i") }: _*)
       it.stop()
       val base = orphans(it)

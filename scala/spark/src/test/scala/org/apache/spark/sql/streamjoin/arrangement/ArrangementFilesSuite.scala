@@ -20,7 +20,7 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
 
   /** Enough bytes for the next batch to write a base. */
   private def large(from: Int): Seq[Row] =
-    Seq.tabulate(60)(i => Row(from + i, 50, random.alphanumeric.take(30000).mkString, "i"))
+    Seq.tabulate(60)(i => Row(from + i, 50, ArrangementTest.randomText(random, 30000), "i"))
 
   private val story = Seq(
     Seq(Row(1, 1, "x", "i"), Row(2, 1, "x", "i")) ++ large(100),

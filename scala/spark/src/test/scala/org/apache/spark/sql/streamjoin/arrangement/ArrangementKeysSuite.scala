@@ -9,6 +9,9 @@ import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, SparkTest}
 /** Delta joins on keys of many types: the same keys are equal as in Spark's batch join. */
 class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
 
+  override protected def settings: Map[String, String] =
+    super.settings + ("spark.sql.shuffle.partitions" -> "1")
+
   /**
    * @param left
    *   SQL types of the left key columns; `leftRows` has their values as SQL

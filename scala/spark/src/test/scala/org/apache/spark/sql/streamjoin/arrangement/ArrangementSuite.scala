@@ -31,7 +31,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
 
   /** Enough bytes for the next batch to write a base. */
   private def large(from: Int) =
-    Seq.tabulate(60)(i => Row(from + i, random.alphanumeric.take(30000).mkString))
+    Seq.tabulate(60)(i => Row(from + i, ArrangementTest.randomText(random, 30000)))
 
   for (kept <- Seq(2, 100)) test(s"with bases and $kept retained versions, every readable version is exact") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> kept.toString) {

@@ -12,6 +12,9 @@ import streamjoin.StreamJoin
 
 /** A changelog with a time is applied in the order of that time, however it is cut into batches. */
 class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
+  override protected def settings: Map[String, String] =
+    super.settings + ("spark.sql.shuffle.partitions" -> "1")
+
   private def prices(root: String = newFolder("arrangement")) = maintainer(
     "id INT, price INT, at LONG, op STRING",
     Seq(Seq("id"), Seq("price")),

@@ -97,7 +97,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     val wide = maintainer("id INT, name STRING", Seq(Seq("id")))
     during(wide) {
       def large(from: Int) =
-        wide.feed(Seq.tabulate(60)(i => Row(from + i, random.alphanumeric.take(30000).mkString)): _*)
+        wide.feed(Seq.tabulate(60)(i => Row(from + i, ArrangementTest.randomText(random, 30000))): _*)
       large(0)
       large(100)
       wide.feed(Row(1000, "x"))

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.io.File
 import java.nio.charset.StandardCharsets.ISO_8859_1
 import java.nio.file.{Files, Path}
 import java.util.{Map => JMap}
@@ -50,14 +51,27 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  private def begun(withTarget: Boolean = false): RestoredWorld = {
-    val world = newWorld()
-    world.begin(withTarget)
+  /** The folder of the worlds that have begun, and a copy of what it has then. */
+  private lazy val beginning: (File, File) = {
+    val (world, copy) = (newWorld(), new File(newFolder("begun")))
+    world.begin(withTarget = true)
+    FileUtils.copyDirectory(new File(world.home), copy)
+    (new File(world.home), copy)
+  }
+
+  /** A world in the same folder each time, because checkpoints name the files of their source. */
+  private def begun(): RestoredWorld = {
+    val (home, copy) = beginning
+    FileUtils.cleanDirectory(home)
+    FileUtils.copyDirectory(copy, home)
+    forgetIndexes()
+    val world = new RestoredWorld(spark, home.getPath)
+    assert(world.lookedUp() == Newest, "which also loads the index")
     world
   }
 
   for (story <- Stories ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)) test(story.name) {
-    val world = begun(withTarget = true)
+    val world = begun()
     story.happens(world)
     check(world, story.expected, story.isDropped)
     if (story.isDropped) assert(!Files.exists(Path.of(world.root)), "a folder without a version is left")
@@ -69,7 +83,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
   }
 
   test("an arrangement is moved to another folder") {
-    val world = begun(withTarget = true)
+    val world = begun()
     val moved = new RestoredWorld(spark, world.home, "moved/arrangement")
     FileUtils.moveDirectory(Path.of(world.root).toFile, Path.of(moved.root).toFile)
     check(moved, Stories.head.expected)
@@ -250,7 +264,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     Files.readString(Path.of(world.root, "versions", world.folder.newest.toString)).contains("\"id\"")
 
   test("what an earlier release has written is continued, and gets ids from then on") {
-    val world = begun(withTarget = true)
+    val world = begun()
     assert(hasIds(world))
     forgetIds(world)
     assert(!hasIds(world))

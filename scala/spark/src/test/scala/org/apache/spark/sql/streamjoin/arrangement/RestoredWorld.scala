@@ -303,10 +303,10 @@ private[arrangement] object RestoredWorld {
       Expected(Right(RestoredRows), OfReader, Right(Restored), OfReader, OfReader)
     ),
     Story(
-      "both are restored, and continued far beyond",
+      "both are restored, and continued beyond it",
       { world =>
         world.restore()
-        (1 to 4).foreach(_ => world.version(1 -> "a"))
+        (1 to 2).foreach(_ => world.version(1 -> "a"))
       },
       Expected(Right(RestoredRows), OfReader, Right(Restored), OfReader, OfReader)
     ),

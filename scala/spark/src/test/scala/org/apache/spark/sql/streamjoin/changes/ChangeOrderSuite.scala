@@ -11,6 +11,9 @@ import org.apache.spark.sql.{DataFrame, Row}
 
 /** Which of several changes of a key is the last, where they have no time of their own. */
 class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
+  override protected def settings: Map[String, String] =
+    super.settings + ("spark.sql.shuffle.partitions" -> "1")
+
   private def count(it: ArrangementTest.Maintainer, name: String): Long =
     it.folder.manifest(it.folder.newest).counts.getOrElse(name, 0L)
 

@@ -7,6 +7,7 @@ import scala.util.Using
 
 import jdk.jfr.Recording
 import jdk.jfr.consumer.RecordingFile
+import org.apache.hadoop.fs.LocalFileSystem
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.checkpointing.{
@@ -28,6 +29,13 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     "spark.sql.streaming.stateStore.providerClass" -> classOf[RocksDBStateStoreProvider].getName
   private val defaultStore = "spark.sql.streaming.stateStore.providerClass" ->
     "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+
+  /** The file system of users, which starts processes. */
+  override protected def settings: Map[String, String] = Map(
+    "spark.hadoop.fs.file.impl" -> classOf[LocalFileSystem].getName,
+    "spark.hadoop.fs.file.impl.disable.cache" -> "true",
+    "spark.sql.shuffle.partitions" -> "1"
+  )
 
   private def withoutChoice[T](body: => T): T = {
     spark.conf.unset(setting)
@@ -124,16 +132,21 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   }
 
   /**
-   * `make test` switches from one of Spark's two to ours with each store, `make test-long` from
-   * both.
+   * `make test` switches from one of Spark's two to ours with the default store, and from the other
+   * with RocksDB; `make test-long` from both with each store and format.
    */
   for {
-    ((store, provider, format), number) <- Seq(
-      ("default store", defaultStore, "1"),
-      ("RocksDB", rocksDb, "1"),
-      // With Spark's own checksums.
-      ("RocksDB, checkpoint format 2", rocksDb, "2")
-    ).zipWithIndex
+    ((store, provider, format), number) <- SparkTest
+      .part(
+        Seq(
+          ("default store", defaultStore, "1"),
+          ("RocksDB", rocksDb, "1"),
+          // With Spark's own checksums.
+          ("RocksDB, checkpoint format 2", rocksDb, "2")
+        ),
+        every = 2
+      )
+      .zipWithIndex
     managers = Seq("FileContext" -> context, "FileSystem" -> system)
     (others, theirs) <- SparkTest.part(managers, every = 2, from = number)
   } test(s"a checkpoint can switch from $others to our file manager and back, $store") {

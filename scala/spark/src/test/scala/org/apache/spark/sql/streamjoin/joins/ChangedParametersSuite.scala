@@ -18,6 +18,9 @@ import streamjoin.core.Side
 class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
   import JoinTest._
 
+  override protected def settings: Map[String, String] =
+    super.settings + ("spark.sql.shuffle.partitions" -> "1")
+
   private type Query = Streams => DataFrame
 
   /** A query, what may not change, as the property that the error names, and what may. */

@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.parity
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.streamjoin.SparkTest
+
 import streamjoin.StreamJoin
 
 /**
@@ -40,16 +42,21 @@ class ParitySuite extends AnyFunSuite with ParityTest {
     ParityRuns.cases
   ).flatten
 
-  /** `make test` takes every tenth query, `make test-long` all; or those with a text in it. */
+  /** `make test` takes every 15th query, `make test-long` all; or those with a text in it. */
   private val some = sys.env.get("STREAMJOIN_PARITY") match {
-    case None => all.indices.filter(_ % 10 == 0).map(all)
+    case None => all.indices.filter(_ % 15 == 0).map(all)
     case Some("all") => all
     case Some(text) => all.filter(_.name.contains(text))
   }
 
   testAll[ParityCase](some, _.name)(compare)
 
-  testAll[(String, Seq[(String, String)])](ParityTables.settings, "joins of static tables " + _._1) {
-    case (_, settings) => compareTables(ParityTables.queries, settings)
+  /** `make test` has each query with one of the settings. */
+  private val tables = ParityTables.settings.zipWithIndex.map { case ((name, settings), number) =>
+    (name, settings, SparkTest.part(ParityTables.queries, every = 3, from = number))
+  }
+
+  testAll[(String, Seq[(String, String)], Seq[String])](tables, "joins of static tables " + _._1) {
+    case (_, settings, queries) => compareTables(queries, settings)
   }
 }

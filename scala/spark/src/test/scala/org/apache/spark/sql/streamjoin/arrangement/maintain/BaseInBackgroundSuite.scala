@@ -21,7 +21,7 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
 
   /** Enough bytes for a base. */
   private def large(from: Int, rows: Int = 60): Seq[Row] =
-    Seq.tabulate(rows)(i => Row(from + i, random.alphanumeric.take(30000).mkString, "i"))
+    Seq.tabulate(rows)(i => Row(from + i, ArrangementTest.randomText(random, 30000), "i"))
 
   private def rows(root: String) = maintainer(
     "id INT, name STRING, op STRING",

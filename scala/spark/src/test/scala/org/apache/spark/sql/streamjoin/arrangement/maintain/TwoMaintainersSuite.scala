@@ -107,7 +107,7 @@ class TwoMaintainersSuite extends AnyFunSuite with OverwritingStore {
   test("of two runs that interleave in any order, one is fenced off") {
     onStore {
       val outcomes = mutable.Set.empty[(Int, Int)]
-      (0 until (if (SparkTest.isLong) 400 else 12)).foreach { seed =>
+      (0 until (if (SparkTest.isLong) 400 else 9)).foreach { seed =>
         val chance = new Random(seed)
         val root = begun()
         val drivers = Seq(new Driver(root, "a"), new Driver(root, "b"))

@@ -278,7 +278,7 @@ class DeltaJoinOracleSuite extends AnyFunSuite with ArrangementTest {
     def run(): Unit = {
       tables.foreach(_.maintained.start())
       readers.foreach(_.start())
-      for (_ <- 0 until 22) {
+      for (_ <- 0 until (if (SparkTest.isLong) 22 else 14)) {
         val table = tables(random.nextInt(tables.size))
         val reader = readers(random.nextInt(readers.size))
         random.nextInt(16) match {

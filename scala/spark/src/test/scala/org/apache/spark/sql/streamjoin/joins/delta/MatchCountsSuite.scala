@@ -50,7 +50,7 @@ class MatchCountsSuite extends AnyFunSuite {
   }
 
   test("counts are those of a test of each pair") {
-    for (seed <- 1 to SparkTest.seeds(default = 300)) {
+    for (seed <- 1 to (if (SparkTest.isLong) SparkTest.seeds(default = 300) else 150)) {
       val random = new Random(seed)
       def number(): Any = if (random.nextInt(6) == 0) null else random.nextInt(3)
       def float(): Any = random.nextInt(6) match {

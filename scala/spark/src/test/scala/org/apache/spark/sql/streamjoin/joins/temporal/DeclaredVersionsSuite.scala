@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.catalog.constraints.Constraint
 import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference, Transform}
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.execution.ExplainMode
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, Row}
@@ -17,6 +17,9 @@ import org.apache.spark.sql.{DataFrame, Row}
 /** What identifies a row of the table behind `FOR SYSTEM_TIME AS OF`, and who says so. */
 class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
+
+  override protected def settings: Map[String, String] =
+    super.settings + ("spark.sql.shuffle.partitions" -> "1")
 
   private val schema = "code STRING, region STRING, t TIMESTAMP, v INT, op STRING, n INT"
 
@@ -58,13 +61,16 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     val on = "ON s.code = p.code AND p.region = 'DE'"
     def query(input: String) = s"SELECT s.v, p.v FROM s LEFT JOIN $input FOR SYSTEM_TIME AS OF s.t AS p $on"
     for (
-      (text, before) <- Seq(
-        query(declared) -> Nil,
-        query("versions(table(select * from p), key('code', region))") -> Nil,
-        query(s"(SELECT region, v, code, t FROM $declared)") -> Nil,
-        query("prices") -> Seq(s"CREATE OR REPLACE TEMPORARY VIEW prices AS SELECT * FROM $declared"),
-        s"WITH q AS (SELECT code, region, t, v FROM p), r AS (SELECT * FROM ${declared.replace("(p)", "(q)")}) " +
-          query("r") -> Nil
+      (text, before) <- SparkTest.part(
+        Seq(
+          query(declared) -> Nil,
+          query("versions(table(select * from p), key('code', region))") -> Nil,
+          query(s"(SELECT region, v, code, t FROM $declared)") -> Nil,
+          query("prices") -> Seq(s"CREATE OR REPLACE TEMPORARY VIEW prices AS SELECT * FROM $declared"),
+          s"WITH q AS (SELECT code, region, t, v FROM p), r AS (SELECT * FROM ${declared.replace("(p)", "(q)")}) " +
+            query("r") -> Nil
+        ),
+        every = 2
       )
     ) assert(rows(text, before: _*)(german: _*) == Seq("7 1"), text)
   }
@@ -101,18 +107,22 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     val debezium = "__debezium_unavailable_value"
     def view(more: String) = s"CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT * FROM ${versions(more)}"
     for (
-      (text, before, sent, found) <- Seq(
-        (query(versions(", UNAVAILABLE('?')")), Nil, "?", "DE"),
-        (
-          query("(SELECT region AS r, code, t, op FROM kept)").replace("p.region", "p.r"),
-          Seq(view(", UNAVAILABLE('?')")),
-          "?",
-          "DE"
+      (text, before, sent, found) <- SparkTest.part(
+        Seq(
+          (query(versions(", UNAVAILABLE('?')")), Nil, "?", "DE"),
+          (
+            query("(SELECT region AS r, code, t, op FROM kept)").replace("p.region", "p.r"),
+            Seq(view(", UNAVAILABLE('?')")),
+            "?",
+            "DE"
+          ),
+          (query(versions(", UNAVAILABLE('?')")), Nil, debezium, debezium),
+          (query(versions("")), Nil, debezium, "DE"),
+          (query(versions(", unavailable(NULL)")), Nil, debezium, debezium),
+          (query("kept"), Seq(view(", UNAVAILABLE(NULL)")), debezium, debezium)
         ),
-        (query(versions(", UNAVAILABLE('?')")), Nil, debezium, debezium),
-        (query(versions("")), Nil, debezium, "DE"),
-        (query(versions(", unavailable(NULL)")), Nil, debezium, debezium),
-        (query("kept"), Seq(view(", UNAVAILABLE(NULL)")), debezium, debezium)
+        every = 2,
+        from = 1
       )
     )
       assert(
@@ -228,7 +238,8 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
 
   test("a column of the declared key may have one value, however that is written") {
     val ofRegion = "VERSIONS(TABLE(p), KEY(code, region), TIME(t))"
-    for (condition <- Seq("p.region IN ('DE')", "p.region <=> upper('de')", "p.region LIKE 'DE'"))
+    val conditions = Seq("p.region IN ('DE')", "p.region <=> upper('de')", "p.region LIKE 'DE'")
+    for (condition <- SparkTest.part(conditions, every = 3))
       assert(rows(query(condition, ofRegion))(german: _*) == Seq("7 1"), condition)
     val ofActive = s"VERSIONS(TABLE$extended, KEY(code, active), TIME(t))"
     assert(rows(query("p.active", ofActive))(german: _*) == Seq("7 1"))
@@ -246,13 +257,18 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     val on = "FOR SYSTEM_TIME AS OF s.t AS p ON s.code ="
     def of(input: String, v: String, key: String) = s"SELECT s.v, p.$v FROM s LEFT JOIN $input $on p.$key"
     for (
-      (text, before) <- Seq(
-        of(declared, "payload.v", "payload.code") -> Nil,
-        of(declared.replace("payload.code", "PAYLOAD.`Code`"), "payload.v", "payload.code") -> Nil,
-        of(selected, "v", "c") -> Nil,
-        of("prices", "v", "c") -> Seq(s"CREATE OR REPLACE TEMPORARY VIEW prices AS SELECT * FROM $selected"),
-        s"WITH r AS (SELECT payload, since, lsn, `the op` AS o FROM $declared) " +
-          of("(SELECT o, lsn, since, payload.* FROM r)", "v", "code") -> Nil
+      (text, before) <- SparkTest.part(
+        Seq(
+          of(declared, "payload.v", "payload.code") -> Nil,
+          of(declared.replace("payload.code", "PAYLOAD.`Code`"), "payload.v", "payload.code") -> Nil,
+          of(selected, "v", "c") -> Nil,
+          of("prices", "v", "c") -> Seq(
+            s"CREATE OR REPLACE TEMPORARY VIEW prices AS SELECT * FROM $selected"
+          ),
+          s"WITH r AS (SELECT payload, since, lsn, `the op` AS o FROM $declared) " +
+            of("(SELECT o, lsn, since, payload.* FROM r)", "v", "code") -> Nil
+        ),
+        every = 2
       )
     )
       assert(

@@ -39,7 +39,7 @@ class TemporalRestartSuite extends AnyFunSuite with TemporalTest {
   /** Ties, deletes, keys that come back, late rows on both sides. */
   private val story: Seq[Seq[(String, Row)]] = {
     val random = new Random(11)
-    (0 until 6).map { batch =>
+    (0 until (if (SparkTest.isLong) 6 else 5)).map { batch =>
       def time = f"1${batch / 3}:${batch % 3 * 20 + random.nextInt(25) min 59}%02d"
       Seq.fill(12)(o(s"k${random.nextInt(4)}", time, random.nextInt(1000))) ++
         Seq.fill(8)(d(s"k${random.nextInt(4)}", time, random.nextInt(1000) - 250))
