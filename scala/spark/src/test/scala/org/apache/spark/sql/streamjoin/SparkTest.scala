@@ -38,7 +38,8 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
 
   /** Settings for queries started in the body. */
   protected def withConf[T](settings: (String, String)*)(body: => T): T = {
-    val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
+    // Not `getOption`, which returns the default of a setting that is not set.
+    val before = settings.map { case (key, _) => key -> spark.sessionState.conf.getAllConfs.get(key) }
     settings.foreach { case (key, value) => spark.conf.set(key, value) }
     try body
     finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.base
 
 import java.io.{InputStream, OutputStream}
 
+import scala.annotation.unused
 import scala.reflect.ClassTag
 
 import com.fasterxml.jackson.core.JacksonException
@@ -22,8 +23,13 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
     directory: String
 ) extends HDFSMetadataLog[T](session.asInstanceOf[ClassicSession], new Path(checkpoint, directory).toString) {
 
-  /** The format version that is written, and the only one that is read. */
+  /** The format version, and the only one that is read unless [[readable]] has more. */
   protected def version: Int
+
+  /** The format version of an entry: an older one if the entry has nothing that is new. */
+  protected def versionOf(@unused entry: T): Int = version
+
+  protected def readable: Set[Int] = Set(version)
 
   protected def toJson(entry: T, root: ObjectNode): Unit
 
@@ -38,7 +44,7 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
   }
 
   override protected def serialize(entry: T, out: OutputStream): Unit = {
-    val root = JsonLog.mapper.createObjectNode().put("version", version)
+    val root = JsonLog.mapper.createObjectNode().put("version", versionOf(entry))
     toJson(entry, root)
     out.write(JsonLog.mapper.writeValueAsBytes(root))
   }
@@ -48,7 +54,7 @@ abstract private[streamjoin] class JsonLog[T <: AnyRef: ClassTag](
       try JsonLog.mapper.readTree(in)
       catch { case damaged: JacksonException => throw unreadable(damaged.getOriginalMessage) }
     val found = Option(root.get("version")).map(_.asInt)
-    if (!found.contains(version))
+    if (!found.exists(readable))
       throw unreadable(s"it has version ${found.getOrElse("none")}, not $version")
     fromJson(root)
   }

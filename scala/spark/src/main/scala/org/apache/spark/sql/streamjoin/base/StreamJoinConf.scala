@@ -33,6 +33,21 @@ private[streamjoin] object StreamJoinConf {
     .checkValues(Set(Reject, "refuse", Spark)) // Up to 0.1.0, `reject` was named `refuse`.
     .createWithDefault(Reject)
 
+  val Exact = "exact"
+  val Allow = "allow"
+
+  val Evolve: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.evolve")
+    .doc(
+      "Which changes of a query a restart on its checkpoint accepts: none, those after which every row is exact, or " +
+        "also those after which results become complete only later."
+    )
+    .version("0.4.0")
+    .stringConf
+    .transform(_.toLowerCase(Locale.ROOT))
+    .checkValues(Set(Reject, Exact, Allow))
+    .createWithDefault(Reject)
+
   val WatermarkBeforeFilter: ConfigEntry[Boolean] = conf(
     "spark.streamjoin.watermarkBeforeFilter",
     "Computes a watermark from the rows that reach withWatermark, before later filters. If false, it is computed " +
@@ -41,8 +56,9 @@ private[streamjoin] object StreamJoinConf {
 
   val Partitions: OptionalConfigEntry[Int] = conf(
     "spark.streamjoin.partitions",
-    "The number of tasks and state stores of each join, and of partitions of an arrangement. The first batch fixes " +
-      "it. If unset, spark.sql.shuffle.partitions applies."
+    "The number of tasks and state stores of each join, and of partitions of an arrangement. If it changes, a restart " +
+      "rewrites the state of the joins. If unset, a checkpoint keeps its number, and a new query has that of " +
+      "spark.sql.shuffle.partitions."
   ).intConf.checkValue(_ > 0, "must be positive").createOptional
 
   val MaxAccumulatedRecords: ConfigEntry[Long] = conf(
@@ -174,6 +190,7 @@ private[streamjoin] object StreamJoinConf {
   val all: Seq[ConfigEntry[_]] = Seq(
     Enabled,
     Unbounded,
+    Evolve,
     WatermarkBeforeFilter,
     Partitions,
     MaxAccumulatedRecords,
@@ -226,8 +243,10 @@ private[streamjoin] object StreamJoinConf {
    * @param ofSpark
    *   the number for Spark's own operators
    */
-  def partitions(ofSpark: Int = SQLConf.get.numShufflePartitions): Int =
-    SQLConf.get.getConf(Partitions).getOrElse(ofSpark)
+  def partitions(ofSpark: Int = SQLConf.get.numShufflePartitions): Int = setPartitions.getOrElse(ofSpark)
+
+  /** The number of partitions, if it is set. */
+  def setPartitions: Option[Int] = SQLConf.get.getConf(Partitions)
 
   def enabled: Boolean = SQLConf.get.getConf(Enabled)
   def handsOver: Boolean = SQLConf.get.getConf(Unbounded) == Spark

@@ -25,7 +25,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{OperatorLog, OutlineLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog, OutlineLog}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -60,8 +60,8 @@ import streamjoin.core.Watermark
  *   Spark's own watermark of this batch, in milliseconds
  * @param hadoopConf
  *   configuration for the state stores, broadcast once per run
- * @param partitions
- *   number of partitions by operator ordinal, for the operators known in this run
+ * @param states
+ *   by operator ordinal: where the state is, for the operators known in this run
  * @param observed
  *   by operator ordinal: counts of its tasks about their rows in this run
  */
@@ -74,7 +74,7 @@ final private[streamjoin] class BatchBinding(
     val hadoopConf: Broadcast[SerializableConfiguration],
     watermarkLog: KeyedWatermarkLog,
     operatorLog: OperatorLog,
-    partitions: mutable.Map[Int, Int],
+    states: mutable.Map[Int, StatePlaces],
     observed: TrieMap[Int, ObservedRows],
     query: MicroBatchExecution,
     execution: IncrementalExecution
@@ -90,28 +90,71 @@ final private[streamjoin] class BatchBinding(
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
 
   /**
-   * The number of partitions of an operator, each with its own state store. The first batch fixes
-   * it, because rows stay in the store of their partition.
+   * Where the state of an operator is. If another number of partitions is set than it has, or
+   * another state store, the state is rewritten once, before the first batch of a run.
    *
-   * @param first
-   *   the number for a first batch, given the configured one
+   * @param number
+   *   the number of partitions, given the one that is asked for and the one that the operator has
    */
-  def partitions(ordinal: Int, first: Int => Int): Int = partitions.getOrElseUpdate(
-    ordinal,
-    operatorLog.partitions(ordinal).getOrElse(first(StreamJoinConf.partitions(execution.numStateStores)))
-  )
+  def state(ordinal: Int, number: (Int, Int) => Int): Generation = states
+    .getOrElseUpdate(
+      ordinal,
+      operatorLog.generations(ordinal) match {
+        case None =>
+          StatePlaces(Generation(0, number(StreamJoinConf.partitions(execution.numStateStores), 0)))
+        case Some(recorded) =>
+          StatePlaces.of(
+            recorded,
+            batch,
+            now => number(StreamJoinConf.setPartitions.getOrElse(now), now),
+            provider
+          )
+      }
+    )
+    .current
+
+  def state(ordinal: Int): Generation = states(ordinal).current
+
+  /**
+   * The provider of an operator's state stores. Spark's own operators keep the one of the
+   * checkpoint, whose name replaces the session's in the settings of the query.
+   *
+   * @param now
+   *   the one that it has, if it is not that of the checkpoint
+   */
+  private def provider(now: Option[String]): Option[String] = {
+    val ofCheckpoint = SQLConf.get.stateStoreProviderClass
+    val session = query.sparkSession.sessionState.conf
+    if (session.contains(SQLConf.STATE_STORE_PROVIDER_CLASS.key))
+      Some(session.stateStoreProviderClass).filter(_ != ofCheckpoint)
+    else now
+  }
+
+  /** The state that has to be rewritten before this batch runs, and where to. */
+  def rewriting(ordinal: Int): Option[(Generation, Generation)] =
+    states(ordinal).rewritten.map(_ -> states(ordinal).current)
+
+  /** The state of an operator has been rewritten. */
+  def begin(ordinal: Int, generation: Generation): Unit = {
+    operatorLog.begin(ordinal, generation)
+    states(ordinal) = StatePlaces(generation)
+  }
 
   /** Locates the state of an operator. */
-  def stateInfo(ordinal: Int, partitions: Int): StatefulOperatorStateInfo = {
-    val operator = FirstOperatorId + ordinal
+  def stateInfo(ordinal: Int, generation: Generation): StatefulOperatorStateInfo = {
+    val operator = OperatorLog.FirstId + ordinal
+    val isNew = generation.folder.isDefined && generation.from == batch
+    // Spark compares the ids that the tasks started from with these.
+    if (isNew && generation.storeIds.nonEmpty)
+      execution.currentStateStoreCkptId.put(operator, generation.storeIds.map(Array(_)).toArray): Unit
     StatefulOperatorStateInfo(
-      execution.checkpointLocation,
+      generation.root(new Path(execution.checkpointLocation)).toString,
       execution.runId,
       operator,
-      execution.currentBatchId,
-      partitions,
+      generation.version(batch),
+      generation.partitions,
       None,
-      execution.currentStateStoreCkptId.get(operator)
+      execution.currentStateStoreCkptId.get(operator).filterNot(_ => isNew && generation.storeIds.isEmpty)
     )
   }
 
@@ -141,12 +184,14 @@ final private[streamjoin] class BatchBinding(
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     if (execution.isFirstBatch) {
       operatorLog.verifyOrRecord(node, partitions)
-      if (batch > 0 && partitions != StreamJoinConf.partitions())
+      if (!states(node.ordinal).isRecorded) operatorLog.abandon(node.ordinal, batch)
+      rewriting(node.ordinal).foreach { case (before, next) =>
         logInfo(
-          s"Operator ${node.ordinal + 1} (${node.kind}) continues with the $partitions partitions of its checkpoint, " +
-            s"not with the ${StreamJoinConf.partitions()} of ${StreamJoinConf.Partitions.key} or " +
-            SQLConf.SHUFFLE_PARTITIONS.key
+          s"Batch $batch rewrites the state of operator ${node.ordinal + 1} (${node.kind}): " +
+            s"${before.partitions} partitions before, ${next.partitions} from now on" +
+            next.provider.filter(_ => next.provider != before.provider).fold("")(name => s", in $name")
         )
+      }
     }
 
   /**
@@ -258,7 +303,7 @@ final private[streamjoin] class BatchBinding(
       hadoopConf,
       watermarkLog,
       operatorLog,
-      partitions,
+      states,
       observed,
       query,
       execution
@@ -273,9 +318,6 @@ private[streamjoin] object BatchBinding {
 
   /** The results of a finished batch. */
   final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
-
-  /** Spark numbers its own stateful operators from 0. */
-  val FirstOperatorId = 1000L
 
   /**
    * All operators of a batch share one binding, so that the next watermarks are written once. It
@@ -377,6 +419,7 @@ private[streamjoin] object BatchBinding {
     if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
     // A run may be shorter than the purge interval.
     purge(batch, log, folder, hadoopConf)
+    operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain)
     new BatchBinding(
       batch,
       late,

@@ -20,15 +20,14 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
  *
  * @param zone
  *   time zone of the session that recorded it
- * @param partitions
- *   initial number of partitions of an operator with state; it never changes, because rows stay in
- *   the store of their partition
+ * @param generations
+ *   of an operator with state, the oldest first: where its state has been
  */
 final private[streamjoin] case class Description(
     kind: String,
     properties: Map[String, String],
     zone: Option[String] = None,
-    partitions: Option[Int] = None
+    generations: Seq[Generation] = Nil
 ) {
   import Description._
 
@@ -56,6 +55,7 @@ final private[streamjoin] case class Description(
 private[streamjoin] object Description {
   private[checkpoint] val KindKey = "kind"
   private[checkpoint] val PartitionsKey = "partitions"
+  private[checkpoint] val GenerationsKey = "rewritten"
 }
 
 /** A folder of the checkpoint with one description per file. */
@@ -65,7 +65,20 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
 
   override protected def toJson(entry: Description, root: ObjectNode): Unit = {
     root.put(KindKey, entry.kind)
-    entry.partitions.foreach(root.put(PartitionsKey, _))
+    entry.generations.headOption.foreach(first => root.put(PartitionsKey, first.partitions))
+    if (entry.generations.size > 1) {
+      val rewritten = root.putArray(GenerationsKey)
+      entry.generations.tail.foreach { generation =>
+        val node = rewritten.addObject()
+        node.put("from", generation.from).put(PartitionsKey, generation.partitions)
+        generation.folder.foreach(node.put("folder", _))
+        generation.provider.foreach(node.put("provider", _))
+        if (generation.storeIds.nonEmpty) {
+          val ids = node.putArray("storeIds")
+          generation.storeIds.foreach(ids.add)
+        }
+      }
+    }
     entry.zone.foreach(root.put(SessionZone.Key, _))
     entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
   }
@@ -75,11 +88,20 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
       root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
     Description(
       texts.getOrElse(KindKey, throw unreadable(s"it has no $KindKey")),
-      texts -- Seq(KindKey, PartitionsKey, SessionZone.Key),
+      texts -- Seq(KindKey, PartitionsKey, GenerationsKey, SessionZone.Key),
       texts.get(SessionZone.Key),
-      texts.get(PartitionsKey).flatMap(_.toIntOption)
+      texts.get(PartitionsKey).flatMap(_.toIntOption).map(Generation(0, _)).toSeq ++
+        root.path(GenerationsKey).elements.asScala.map(generation)
     )
   }
+
+  private def generation(node: JsonNode) = Generation(
+    node.path("from").asLong,
+    node.path(PartitionsKey).asInt,
+    Option(node.get("folder")).map(_.asText),
+    node.path("storeIds").elements.asScala.map(_.asText).toSeq,
+    Option(node.get("provider")).map(_.asText)
+  )
 
   /** @throws org.apache.spark.sql.AnalysisException for the first property that has changed */
   protected def verify(before: Description, now: Description): Unit =

@@ -10,6 +10,7 @@ import org.apache.spark.sql.streamjoin.base.{Figures, SharedServer, StreamJoinCo
 import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 import org.apache.spark.sql.streamjoin.observe.collect.{RowObserver, TaskReport}
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
+import org.apache.spark.sql.types.DataType
 
 import streamjoin.core.Side
 
@@ -56,6 +57,15 @@ private[streamjoin] trait StateSpec extends Serializable {
 
   /** Bucket width of each buffer, in microseconds. */
   def bucketWidths: Seq[Long]
+
+  /** By buffer: which partition its rows are in. */
+  def placed: Seq[Placement]
+
+  /** Key types of the table by key, if the state has one, and the number of fields of its rows. */
+  def table: Option[(Seq[DataType], Int)] = None
+
+  /** How much longer than it is remembered a deletion may stay in the table, in microseconds. */
+  def forgetWithin: Long = 0
 
   def limits: BufferLimits
 

@@ -10,15 +10,50 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.state.SegmentStore.{KeySchema, ValueSchema}
 
-/** The state stores of an operator, one for each partition. Created on the driver for the tasks. */
-final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, conf: SQLConf)
-    extends Serializable {
-  private val own = new StateStoreConf(StateStores.settings(conf))
+/**
+ * The state stores of an operator, one for each partition. Made on the driver, for its tasks.
+ *
+ * @param provider
+ *   class of their provider, if it is not that of the settings
+ * @param firstBatch
+ *   the batch whose state is version 0 of the stores
+ */
+final private[streamjoin] class StateStores(
+    info: StatefulOperatorStateInfo,
+    val firstBatch: Long,
+    conf: SQLConf,
+    provider: Option[String] = None
+) extends Serializable {
+  def partitions: Int = info.numPartitions
 
-  /** For a store that is only read: otherwise its reports would stay on the driver forever. */
-  private val quiet = {
-    val settings = StateStores.settings(conf)
+  /** The same stores, before anything was written. */
+  def empty: StateStores =
+    new StateStores(info.copy(storeVersion = 0, stateStoreCkptIds = None), firstBatch, conf, provider)
+
+  private val own = storeConf()
+
+  /**
+   * Reports neither snapshots nor commits: the reports for a store that is only read would stay on
+   * the driver forever, and Spark takes a version for the number of a batch.
+   */
+  private val quiet = storeConf { settings =>
     settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
+    settings.setConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED, false)
+  }
+
+  /** Stores are read in the format in which they were written, with ids or without. */
+  private val reading = storeConf { settings =>
+    settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
+    settings.setConf(
+      SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION,
+      if (info.stateStoreCkptIds.isDefined) 2 else 1
+    )
+  }
+
+  private def storeConf(change: SQLConf => Unit = _ => ()): StateStoreConf = {
+    val settings = StateStores.settings(conf)
+    provider.foreach(settings.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
+    change(settings)
     new StateStoreConf(settings)
   }
 
@@ -39,13 +74,24 @@ final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, con
       info.getStateStoreCkptId(partition).map(_.head),
       None,
       useColumnFamilies = false,
-      own,
+      if (firstBatch == 0) own else quiet,
       hadoopConf
     )
     // A task that ends before its output has been consumed has not committed.
     TaskContext.get().addTaskCompletionListener[Unit](_ => if (!store.hasCommitted) store.abort())
     store
   }
+
+  /**
+   * Reports the commit of a batch, for which `foreachBatch` waits. Stores whose versions have the
+   * numbers of batches report it themselves.
+   *
+   * @param version
+   *   the committed version of the store
+   */
+  def reportCommit(partition: Int, version: Long, hadoopConf: Configuration): Unit =
+    if (firstBatch != 0 && own.commitValidationEnabled)
+      StateStore.reportCommitToCoordinator(version + firstBatch, id(partition).storeId, hadoopConf)
 
   /** Reads the store of another partition, at the version that the batch starts from. */
   def read(partition: Int, hadoopConf: Configuration)(
@@ -66,7 +112,7 @@ final private[streamjoin] class StateStores(info: StatefulOperatorStateInfo, con
       ValueSchema,
       NoPrefixKeyStateEncoderSpec(KeySchema),
       useColumnFamilies = false,
-      quiet,
+      reading,
       new Configuration(hadoopConf),
       useMultipleValuesPerKey = false,
       None

@@ -8,10 +8,11 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.streamjoin.base.{Figures, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
-import org.apache.spark.sql.streamjoin.checkpoint.OperatorOutline
+import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
@@ -41,12 +42,14 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long]
 
   /**
-   * The initial number of partitions of the operator.
+   * The number of partitions of the operator.
    *
    * @param set
-   *   the configured number
+   *   the number that is set
+   * @param atOnce
+   *   how many tasks can run at once
    */
-  protected def firstPartitions(set: Int): Int
+  protected def partitions(set: Int, atOnce: Int): Int
 
   /** How many tasks can run at once. */
   final protected def tasksAtOnce: Int =
@@ -72,11 +75,14 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   // Partitions and watermarks.
 
-  override val stateInfo: Option[StatefulOperatorStateInfo] =
-    binding.map(batch => batch.stateInfo(ordinal, batch.partitions(ordinal, firstPartitions)))
+  override val stateInfo: Option[StatefulOperatorStateInfo] = binding.map { batch =>
+    // A cluster that has become smaller is no reason to rewrite the state.
+    def number(set: Int, now: Int) = partitions(set, math.max(tasksAtOnce, now))
+    batch.stateInfo(ordinal, batch.state(ordinal, number))
+  }
 
   final def numPartitions: Int =
-    stateInfo.map(_.numPartitions).getOrElse(firstPartitions(StreamJoinConf.partitions()))
+    stateInfo.map(_.numPartitions).getOrElse(partitions(StreamJoinConf.partitions(), tasksAtOnce))
 
   /**
    * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its
@@ -155,11 +161,36 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     )
   }
 
-  /** The object that is sent to the tasks in place of the operator. */
+  private def stores(generation: Generation) = new StateStores(
+    binding.get.stateInfo(ordinal, generation),
+    generation.firstBatch,
+    super.conf,
+    generation.provider
+  )
+
+  /** With the metrics of the stores that it has. */
+  override def conf: SQLConf = ownConf.getOrElse(super.conf)
+
+  @transient private lazy val ownConf: Option[SQLConf] = for {
+    batch <- binding
+    name <- batch.state(ordinal).provider
+  } yield {
+    val changed = super.conf.clone()
+    changed.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, name)
+    changed
+  }
+
+  /** Another action of the batch finds it done. */
+  private def rewriteState(): Unit = binding.get.rewriting(ordinal).foreach { case (before, next) =>
+    val rewrite = new StateRewrite(taskSpec, stores(before), stores(next).empty, binding.get.hadoopConf)
+    binding.get.begin(ordinal, next.copy(storeIds = rewrite.run(sparkContext)))
+  }
+
+  /** What goes to the tasks in place of the operator. */
   private def tasksOfBatch: StatefulTasks = new StatefulTasks(
     taskSpec,
     binding.get.hadoopConf,
-    new StateStores(getStateInfo, conf),
+    stores(binding.get.state(ordinal)),
     metrics,
     new InstanceMetrics(this),
     Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
@@ -173,6 +204,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     Figures.ofTasks(kind.name).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
   final override protected def doExecute(): RDD[InternalRow] = {
+    rewriteState()
     val tasks = tasksOfBatch
     val coordinator = session.sessionState.streamingQueryManager.stateStoreCoordinator
     val rows = children.map(_.execute())

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operator
 
+import org.apache.hadoop.conf.Configuration
+
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -56,7 +58,8 @@ final private[streamjoin] class StatefulTasks(
       spec.limits.indexMemory,
       IndexCache.take[JoinIndex](stores.id(partition)),
       replicated,
-      ExecutorMemory.limit(spec.limits.executorIndexMemory)
+      ExecutorMemory.limit(spec.limits.executorIndexMemory),
+      stores.firstBatch
     )
     TaskContext.get().addTaskCompletionListener[Unit] { task =>
       if (task.isFailed() || task.isInterrupted()) state.close()
@@ -84,7 +87,7 @@ final private[streamjoin] class StatefulTasks(
         task.cameIn.copyToArray(report.in)
         report.out = numOutputRows.value
         report.observed = task.observed
-        commit(store, partition, state, report)
+        commit(store, partition, state, report, hadoopConf)
         report.millis = millisSince(begun)
         reports.add(partition -> report)
       }
@@ -97,9 +100,16 @@ final private[streamjoin] class StatefulTasks(
 
   private def millisSince(begun: Long): Long = (System.nanoTime() - begun) / 1000000
 
-  private def commit(store: StateStore, partition: Int, state: JoinState, report: TaskReport): Unit = {
+  private def commit(
+      store: StateStore,
+      partition: Int,
+      state: JoinState,
+      report: TaskReport,
+      hadoopConf: Configuration
+  ): Unit = {
     val begun = System.nanoTime()
     state.commit()
+    stores.reportCommit(partition, store.version + 1, hadoopConf)
     metrics("commitTimeMs") += millisSince(begun)
     spec.count(state, report, taskMetrics)
     val size = state.size
@@ -130,7 +140,7 @@ final private[streamjoin] class StatefulTasks(
       infos.add(
         StatefulOpStateStoreCheckpointInfo(
           info.partitionId,
-          info.batchVersion,
+          info.batchVersion + stores.firstBatch,
           info.stateStoreCkptId.map(Array(_)),
           info.baseStateStoreCkptId.map(Array(_))
         )

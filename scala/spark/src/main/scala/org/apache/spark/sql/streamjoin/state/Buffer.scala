@@ -104,13 +104,13 @@ final private[streamjoin] class Buffer(
 
   // Adding rows.
 
-  /** Buffers a copy of the row. It cannot be found before [[arrive]]. */
-  private[state] def append(row: UnsafeRow): Unit = {
+  /** Buffers a copy of the row. It is not found before [[arrive]]. */
+  private[state] def append(row: UnsafeRow, isMatched: Boolean = false): Unit = {
     if (arrivals.exceeds(Buffer.MostArrivals, row)) {
       arrive()
       flushedEarly = true
     }
-    batchLevel.add(arrivals.append(row))
+    batchLevel.add(arrivals.append(row, if (isMatched) Segment.Matched else 0))
   }
 
   /** Puts the appended rows into segments. */

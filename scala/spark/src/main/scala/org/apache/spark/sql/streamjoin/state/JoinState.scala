@@ -48,6 +48,8 @@ import streamjoin.core.Side
  *   a side that another task stores, if any
  * @param executor
  *   limit for all indexes of the executor together
+ * @param firstBatch
+ *   the batch whose state is version 0 of the store
  */
 final private[streamjoin] class JoinState(
     store: StateStore,
@@ -56,9 +58,10 @@ final private[streamjoin] class JoinState(
     budget: Long,
     cached: Option[JoinIndex],
     replicated: Option[JoinState.ReplicatedSide] = None,
-    executor: ExecutorMemory.Limit = ExecutorMemory.unlimited
+    executor: ExecutorMemory.Limit = ExecutorMemory.unlimited,
+    firstBatch: Long = 0
 ) {
-  private val segments = new SegmentStore(store)
+  private val segments = new SegmentStore(store, firstBatch)
   private val header =
     try segments.readHeader()
     catch {
@@ -91,10 +94,13 @@ final private[streamjoin] class JoinState(
   private def memory: IndexMemory = index.memory
 
   /** Buffers a copy of the row. */
-  def append(side: Side, row: UnsafeRow): Unit = {
+  def append(side: Side, row: UnsafeRow): Unit = append(side, row, isMatched = false)
+
+  /** Buffers a copy of a row that may have matched in another state. */
+  def append(side: Side, row: UnsafeRow, isMatched: Boolean): Unit = {
     val buffer = index.buffer(side)
     val before = buffer.memory.used
-    buffer.append(row)
+    buffer.append(row, isMatched)
     if (buffer.memory.used != before) {
       IndexReading.checkReplicated(index, store)
       if (memory.exceeded) index.shrink(segments)
@@ -146,6 +152,9 @@ final private[streamjoin] class JoinState(
    */
   def closest(side: Side, asking: RowLayout, later: Ordering[InternalRow]): ClosestRows =
     new ClosestRows(arrived(side), asking, later, index, segments)
+
+  /** Takes over what another state has evicted, before any row is appended. */
+  def evicted(side: Side, below: Seq[Long]): Unit = index.buffer(side).evicted(below.toArray)
 
   private var table: Option[VersionTable] = None
 

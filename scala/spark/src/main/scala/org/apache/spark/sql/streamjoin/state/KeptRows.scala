@@ -37,6 +37,19 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
     }
   }
 
+  /** By input: the width of its buckets, and the times below which its rows have been evicted. */
+  def headers: Seq[SegmentFormat.SideHeader] =
+    segments.readHeader().fold(Seq.empty[SegmentFormat.SideHeader])(_.sides)
+
+  /** The entries of the table, each with its key; the key is overwritten by the next one. */
+  def entries(keyFields: Int): Iterator[(UnsafeRow, Array[Byte])] = {
+    val key = new UnsafeRow(keyFields)
+    segments.allVersions.flatMap(VersionTable.entries).map { entry =>
+      VersionTable.pointToKey(key, entry)
+      key -> entry
+    }
+  }
+
   /** The row of each key in the table, and the deletions that are remembered. */
   def newestByKey(fields: Int): Iterator[KeptRow] =
     segments.allVersions.flatMap(VersionTable.rows(_, fields)).map { case (row, isDeletion) =>

@@ -21,7 +21,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  *   positions in `times` of the times that expire a row; rows are bucketed by the first
  */
 final private[streamjoin] class RowLayout(
-    types: Seq[DataType],
+    val types: Seq[DataType],
     val keys: Array[Int],
     val times: Array[Int],
     val expiring: Array[Int]

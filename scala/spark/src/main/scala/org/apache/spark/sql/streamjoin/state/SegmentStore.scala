@@ -11,10 +11,13 @@ import streamjoin.core.Side
 
 /**
  * Reads and writes the values of a state store by kind: the header, segments, and the flags of
- * segments that changed after they were written. It uses only `get`, `put`, `remove` and
- * `iterator`, so it works with any provider.
+ * segments that changed after they were written. Uses `get`, `put`, `remove` and `iterator` only,
+ * so any provider works.
+ *
+ * @param firstBatch
+ *   the batch whose state is version 0 of the store
  */
-final private[state] class SegmentStore(val store: ReadStateStore) {
+final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: Long = 0) {
   import SegmentFormat.Unreadable
   import SegmentStore._
 
@@ -47,8 +50,7 @@ final private[state] class SegmentStore(val store: ReadStateStore) {
     put(keyOf(HeaderKind, 0, 0, 0), header.bytes)
 
   def write(side: Int, segment: Segment): Unit = {
-    // A store at version n is that of batch n.
-    val image = segment.sealedImage(side, store.version)
+    val image = segment.sealedImage(side, store.version + firstBatch)
     put(keyOf(SegmentKind, side, segment.bucket, segment.number), image)
     segment.isStored = true
     if (segment.flagsInStore) writable.remove(keyOf(FlagsKind, side, segment.bucket, segment.number))

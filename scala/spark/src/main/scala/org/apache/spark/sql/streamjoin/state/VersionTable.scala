@@ -88,6 +88,18 @@ final private[streamjoin] class VersionTable private[state] (
     }
   }
 
+  /**
+   * Adds the entry of a key that has none.
+   *
+   * @param span
+   *   how much longer than it is remembered a deletion may stay in the store
+   */
+  def add(entry: Array[Byte], span: Long): Unit = {
+    val key = pointedToKey(entry)
+    if (isDeletion(entry, 0)) deleted.add(hash(key), remembered(entry, 0), span)
+    write(key, entry)
+  }
+
   /** Removes the row of a key, without remembering it as deleted. */
   def remove(key: UnsafeRow): Unit = write(key, Array.emptyByteArray)
 
@@ -132,12 +144,7 @@ final private[streamjoin] class VersionTable private[state] (
   private def others(entries: Array[Byte], key: UnsafeRow): Seq[Array[Byte]] =
     entriesOf(entries).filterNot(pointedToKey(_) == key)
 
-  private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] =
-    Iterator
-      .unfold(0)(at =>
-        Option.when(at < content.length)((content.slice(at, end(content, at)), end(content, at)))
-      )
-      .toSeq
+  private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] = entries(content).toSeq
 
   private def pointedToKey(entry: Array[Byte]): UnsafeRow = {
     pointToKey(otherKey, entry, 0)
@@ -154,9 +161,6 @@ final private[streamjoin] class VersionTable private[state] (
     }
     result
   }
-
-  private def pointToKey(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
-    row.pointTo(content, Base + at + HeadBytes, keyBytes(content, at))
 
   private def pointToRow(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
     row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))
@@ -184,6 +188,14 @@ private[state] object VersionTable {
       (row -> isDeletion(entries, at), end(entries, at))
     }
   }
+
+  /** The entries of a value, each by itself. */
+  def entries(content: Array[Byte]): Iterator[Array[Byte]] = Iterator.unfold(0) { at =>
+    Option.when(at < content.length)((content.slice(at, end(content, at)), end(content, at)))
+  }
+
+  def pointToKey(row: UnsafeRow, content: Array[Byte], at: Int = 0): Unit =
+    row.pointTo(content, Base + at + HeadBytes, keyBytes(content, at))
 
   private def keyBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at)
 

@@ -179,13 +179,17 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     withConf("spark.sql.shuffle.partitions" -> "5")(goesOn(old))
   }
 
-  test("with spark.streamjoin.partitions, a new query has that number, and its checkpoint keeps it") {
+  test("with spark.streamjoin.partitions, a query has that number; without, its checkpoint keeps it") {
     val old = withConf("spark.streamjoin.partitions" -> "3")(begun())
-    for (partitions <- Seq("1", "2")) withConf("spark.streamjoin.partitions" -> partitions) {
+    for (partitions <- Seq("1", "4")) withConf("spark.streamjoin.partitions" -> partitions) {
       running(old) { job =>
         job.feed(d("c", s"10:2$partitions", 9))
-        assert(job.joins.head.getStateInfo.numPartitions == 3)
+        assert(job.joins.head.getStateInfo.numPartitions == partitions.toInt)
       }
+    }
+    running(old) { job =>
+      job.feed(d("c", "10:25", 9))
+      assert(job.joins.head.getStateInfo.numPartitions == 4)
     }
     goesOn(old)
   }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types._
 
@@ -82,7 +82,7 @@ object CommittedVersionSuite {
     conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, provider)
     val store = StateStore.getReadOnly(
       StateStoreProviderId(
-        StateStoreId(s"$checkpoint/state", BatchBinding.FirstOperatorId, partition),
+        StateStoreId(s"$checkpoint/state", OperatorLog.FirstId, partition),
         UUID.randomUUID()
       ),
       SegmentStore.KeySchema,

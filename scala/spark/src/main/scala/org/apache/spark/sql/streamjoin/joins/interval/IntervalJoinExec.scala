@@ -57,8 +57,8 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def ordinal: Int = join.ordinal
 
-  override protected def firstPartitions(set: Int): Int =
-    join.routing.partitions.number(set, tasksAtOnce)
+  override protected def partitions(set: Int, atOnce: Int): Int =
+    join.routing.partitions.number(set, atOnce)
 
   override def requiredChildDistribution: Seq[Distribution] = join.routing match {
     case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))

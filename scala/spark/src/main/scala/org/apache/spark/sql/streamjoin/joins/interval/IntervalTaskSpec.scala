@@ -6,6 +6,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
+  Placement,
   StateSpec,
   TaskInputs,
   TaskMetrics
@@ -39,6 +40,12 @@ final private[streamjoin] case class IntervalTaskSpec(
   override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
 
   override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
+
+  override def placed: Seq[Placement] = Side.both.map { side =>
+    if (broadcast.contains(side)) Placement.InTask(IntervalTaskSpec.BroadcastKeeper)
+    else if (broadcast.isDefined) Placement.Anywhere
+    else Placement.ByFields(sides(side).layout.keys.toSeq)
+  }
 
   override def replicated(partition: Int): Option[StateSpec.Replicated] =
     broadcast

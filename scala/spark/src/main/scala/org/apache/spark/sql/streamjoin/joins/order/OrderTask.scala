@@ -7,6 +7,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
+  Placement,
   StateSpec,
   TaskInputs,
   TaskMetrics
@@ -51,6 +52,8 @@ final private[order] case class OrderTaskSpec(
   override def layouts: Seq[RowLayout] = Seq(layout.rows)
 
   override def bucketWidths: Seq[Long] = Seq(layout.bucketWidth)
+
+  override def placed: Seq[Placement] = Seq(Placement.Anywhere)
 
   override def task(of: TaskInputs): BufferingTask = new OrderTask(this, of)
 

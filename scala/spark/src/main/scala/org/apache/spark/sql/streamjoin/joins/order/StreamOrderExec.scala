@@ -50,8 +50,8 @@ final private[streamjoin] case class StreamOrderExec(
 
   override def ordinal: Int = plan.ordinal
 
-  override protected def firstPartitions(set: Int): Int =
-    plan.below.getOrElse(FirstPartitions.AsSet).number(set, tasksAtOnce)
+  override protected def partitions(set: Int, atOnce: Int): Int =
+    plan.below.getOrElse(FirstPartitions.AsSet).number(set, atOnce)
 
   override def requiredChildDistribution: Seq[Distribution] =
     if (plan.below.isDefined) Seq(UnspecifiedDistribution)

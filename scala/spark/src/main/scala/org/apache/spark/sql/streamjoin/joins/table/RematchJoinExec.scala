@@ -57,10 +57,8 @@ final private[streamjoin] case class RematchJoinExec(
 
   override def ordinal: Int = plan.ordinal
 
-  /**
-   * The number of partitions of the index: rows are shuffled to the index partition of their key.
-   */
-  override protected def firstPartitions(set: Int): Int = lookUp.access.meta.partitions
+  /** As many as the index has: rows are shuffled to the index partition of their key. */
+  override protected def partitions(set: Int, atOnce: Int): Int = lookUp.access.meta.partitions
 
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(keys, right.output).map(StatefulOpClusteredDistribution(_, numPartitions))

@@ -8,14 +8,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{LookUpSpec, LookUpTas
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
-import org.apache.spark.sql.streamjoin.operator.{
-  BufferLimits,
-  BufferingTask,
-  RowIterator,
-  StateSpec,
-  TaskInputs,
-  TaskMetrics
-}
+import org.apache.spark.sql.streamjoin.operator.{BufferLimits, BufferingTask, Placement, RowIterator, StateSpec, TaskInputs, TaskMetrics}
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 
@@ -57,6 +50,8 @@ final private[table] case class RematchTaskSpec(
     Seq(new RowLayout(rows, keys, times = Array(time), expiring = Array(0)))
 
   override def bucketWidths: Seq[Long] = Seq(bucketWidth)
+
+  override def placed: Seq[Placement] = Seq(Placement.ByFields(keys.toSeq))
 
   override def lateRows: Option[LateRows.Spec] = None
 

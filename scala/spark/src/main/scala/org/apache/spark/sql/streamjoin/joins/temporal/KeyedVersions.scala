@@ -74,7 +74,7 @@ final private[temporal] class KeyedVersions(
       // here.
       val passed = if (version.getLong(right.field) < right.late) right.late else spec.needed
       val until = Watermark.postponed(passed, -spec.remembers)
-      table.delete(keyOf(version), version, until, spec.remembers / KeyedVersions.Parts)
+      table.delete(keyOf(version), version, until, spec.forgetWithin)
     } else table.put(keyOf(version), version)
 
   /** Ends the batch: forgets expired deletions. */
@@ -83,11 +83,8 @@ final private[temporal] class KeyedVersions(
 
 private[temporal] object KeyedVersions {
 
-  /**
-   * Deletions expire in groups. There are about this many groups over the time for which they are
-   * remembered.
-   */
-  private val Parts = 8
+  /** Deletions expire in groups, about this many over the time for which they are remembered. */
+  val Parts = 8
 
   /** How a version compares with the version of its key in the table. */
   sealed trait Place

@@ -64,7 +64,7 @@ final private[streamjoin] case class TemporalJoinExec(
   override def ordinal: Int = plan.ordinal
 
   /** Without an equality, all rows have one key and go to one partition. */
-  override protected def firstPartitions(set: Int): Int = if (leftKeys.isEmpty) 1 else set
+  override protected def partitions(set: Int, atOnce: Int): Int = if (leftKeys.isEmpty) 1 else set
 
   override def requiredChildDistribution: Seq[Distribution] =
     if (leftKeys.isEmpty) Seq(AllTuples, AllTuples)

@@ -7,11 +7,13 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
+  Placement,
   StateSpec,
   TaskInputs,
   TaskMetrics
 }
 import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
+import org.apache.spark.sql.types.DataType
 
 import streamjoin.core.{AsOf, Side}
 
@@ -96,6 +98,13 @@ final private[temporal] case class TemporalTaskSpec(
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Seq(inputs.head.layoutWithoutKeys, inputs(1).layout)
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
+
+  override def placed: Seq[Placement] = inputs.map(input => Placement.ByFields(input.keyFields.toSeq))
+
+  override def forgetWithin: Long = remembers / KeyedVersions.Parts
+
+  override def table: Option[(Seq[DataType], Int)] =
+    Some((inputs(1).keys.map(_.dataType), inputs(1).output.size))
 
   override def task(of: TaskInputs): BufferingTask = new TemporalTask(this, of)
 

@@ -11,8 +11,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, Offset
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{NextOffsets, OptionValues, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.batch.BatchBinding
-import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog, OperatorOutline, OutlineLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{
+  CommittedBatches,
+  Generation,
+  OperatorLog,
+  OperatorOutline,
+  OutlineLog
+}
 import org.apache.spark.sql.streamjoin.operator.StateStores
 import org.apache.spark.sql.streamjoin.watermark.KeyedWatermarkLog
 
@@ -60,25 +65,32 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
       )
     )
 
-  def partitions(operator: OperatorOutline): Int = new OperatorLog(session, root)
-    .partitions(operator.ordinal)
+  def partitions(operator: OperatorOutline, batch: Long): Int = generation(operator, batch).partitions
+
+  /** Where the state of an operator is after a batch. */
+  private def generation(operator: OperatorOutline, batch: Long): Generation = new OperatorLog(session, root)
+    .generations(operator.ordinal)
+    .map(_.takeWhile(each => each.folder.isEmpty || each.from <= batch).last)
     .getOrElse(throw nothing("STREAMJOIN_NO_STATE.NO_PARTITIONS", "operator" -> (operator.ordinal + 1)))
 
   /** The state stores of an operator after a batch. */
   def stores(operator: OperatorOutline, batch: Long): StateStores = {
-    val id = BatchBinding.FirstOperatorId + operator.ordinal
+    val id = OperatorLog.FirstId + operator.ordinal
     val ids = new CommitLog(classic, folder("commits").toString).get(batch).flatMap(_.stateUniqueIds)
+    val generation = this.generation(operator, batch)
     new StateStores(
       StatefulOperatorStateInfo(
-        folder("state").toString,
+        generation.root(folder("state")).toString,
         UUID.randomUUID(),
         id,
-        batch + 1,
-        partitions(operator),
+        generation.version(batch + 1),
+        generation.partitions,
         None,
         ids.flatMap(_.get(id))
       ),
-      settings(batch)
+      generation.firstBatch,
+      settings(batch),
+      generation.provider
     )
   }
 

@@ -40,7 +40,7 @@ final private[streamjoin] class StateTable(session: SparkSession, asked: CaseIns
       val batch = options.batch
       new StateScan(
         schema,
-        options.checkpoint.partitions(operator),
+        options.checkpoint.partitions(operator, batch),
         StateReaderFactory(
           options.checkpoint.stores(operator, batch),
           operator,
@@ -64,7 +64,7 @@ final private[streamjoin] class StateTable(session: SparkSession, asked: CaseIns
         input.side.map(UTF8String.fromString).orNull,
         UTF8String.fromString(input.name),
         UTF8String.fromString(input.columns.toDDL),
-        options.checkpoint.partitions(operator),
+        options.checkpoint.partitions(operator, options.checkpoint.batches.last),
         options.checkpoint.batches.head,
         options.checkpoint.batches.last
       )

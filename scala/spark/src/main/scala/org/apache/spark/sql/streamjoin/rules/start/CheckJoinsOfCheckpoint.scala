@@ -16,7 +16,6 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, DescriptionLog, OperatorLog}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
@@ -88,7 +87,7 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
   }
 
   private def stateOf(ordinal: Int, checkpoint: Path): Path =
-    new Path(checkpoint, s"state/${BatchBinding.FirstOperatorId + ordinal}")
+    new Path(checkpoint, s"state/${OperatorLog.FirstId + ordinal}")
 
   private def rejected(name: String, checkpoint: Path) =
     StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
