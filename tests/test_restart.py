@@ -30,6 +30,8 @@ KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
 FILES = max(14, 2 * KILLS + 4)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
+ONLY_LONG = pytest.mark.skipif(not LONG, reason="a part of make test-long")
+
 Row = dict[str, object]
 Batches = dict[int, Counter[str]]
 
@@ -82,15 +84,15 @@ class Runs:
         command += [f"--checkpoints={folder / 'checkpoints'}", "--types", *types]
         self.job = Job(command, folder / "log")
 
-    def kill_at(self, point: str) -> None:
+    def kill_at(self, point: str, *more: str) -> None:
         """Kill a process once every query has reached a point such as ``before:3``."""
         shutil.rmtree(self.output / "paused", ignore_errors=True)
-        self.job.kill(lambda: len(list(self.output.glob("paused/*"))) == len(self.types), f"--pause={point}")
+        self.job.kill(lambda: len(list(self.output.glob("paused/*"))) == len(self.types), f"--pause={point}", *more)
 
-    def kill_after(self, delay: float) -> None:
+    def kill_after(self, delay: float, *more: str) -> None:
         """Kill a process ``delay`` seconds after it has written something."""
         before = len(self.written())
-        self.job.kill(lambda: len(self.written()) > before, delay=delay)
+        self.job.kill(lambda: len(self.written()) > before, *more, delay=delay)
 
     def written(self) -> list[Path]:
         """Return the files of all attempts at all batches."""
@@ -122,7 +124,7 @@ def uninterrupted(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs
     return runs
 
 
-@pytest.mark.skipif(not LONG, reason="a part of make test-long; a kill is the harder case")
+@ONLY_LONG
 def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_path: Path) -> None:
     inputs = tmp_path / "input"
     runs = Runs(inputs, tmp_path, TYPES)
@@ -136,16 +138,23 @@ def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_pat
     _compare(runs, uninterrupted, same_batches=FILES)
 
 
-def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path) -> None:
+# If changing, each process has other partitions and another state store, so its first batch
+# writes all state anew. That batch is killed, or one of the next.
+@pytest.mark.parametrize("changing", [False, pytest.param(True, marks=ONLY_LONG)])
+def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path, changing: bool) -> None:
     seed = printed_seed()
     chance = random.Random(seed)
     runs = Runs(files, tmp_path, TYPES + LASTING)
-    runs.kill_at("before:2")
-    runs.kill_at("after:5")
+
+    def settings() -> list[str]:
+        return other_state(chance) if changing else []
+
+    runs.kill_at("before:2", *settings())
+    runs.kill_at("after:5", *settings())
     for _ in range(KILLS - 2):
-        runs.kill_after(chance.uniform(0, 0.5))
+        runs.kill_after(chance.uniform(0, 0.5), *settings())
     before = len(runs.batches("chain"))
-    runs.job.finish()
+    runs.job.finish(*settings())
     assert before < len(runs.batches("chain")), "it had ended before the last kill"
     # Spark's file source logs the files of a batch before the batch itself is logged. After a kill
     # in between, it takes two files for the next batch: after random kills the batches are cut
@@ -158,6 +167,16 @@ def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path
             assert each.rowtimes(how) == sorted(each.rowtimes(how)), how
     attempts = len(runs.written()) - sum(len(runs.batches(how)) for how in runs.types)
     print(f"{KILLS} kills, {len(runs.batches('chain'))} batches of the chain, {attempts} of all were done again")
+
+
+def other_state(chance: random.Random) -> list[str]:
+    """Return arguments that set a number of partitions and a state store."""
+    store = chance.choice(["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+    return [
+        "--conf",
+        f"spark.streamjoin.partitions={chance.randint(1, 5)}",
+        f"spark.sql.streaming.stateStore.providerClass=org.apache.spark.sql.execution.streaming.state.{store}",
+    ]
 
 
 def _compare(runs: Runs, uninterrupted: Runs, same_batches: int) -> None:
