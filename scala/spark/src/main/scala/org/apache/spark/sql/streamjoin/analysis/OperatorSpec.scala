@@ -20,6 +20,11 @@ private[streamjoin] trait OperatorSpec {
   /** By watermark key. */
   def outputWatermark(key: Int): ColumnWatermark
 
+  /** The watermark keys that have an output watermark. */
+  protected def outputKeys: Seq[Int]
+
+  final def outputWatermarks: Seq[ColumnWatermark] = outputKeys.map(outputWatermark)
+
   /** Watermark keys of columns that are emitted. */
   protected def emittedKeys: Seq[Int]
 

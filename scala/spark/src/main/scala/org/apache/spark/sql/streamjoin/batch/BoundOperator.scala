@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.batch
 import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Passed, WatermarkId, WatermarkValues}
 
 /** A stateful operator, as seen by its batch and by the reports on the batch. */
 private[streamjoin] trait BoundOperator extends OwnExec {
@@ -25,6 +25,14 @@ private[streamjoin] trait BoundOperator extends OwnExec {
    */
   final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
     input.timeColumns.headOption.flatMap(watermarks(_).newest(marked.get))
+
+  /**
+   * How far it has come in a batch with these watermarks.
+   *
+   * @param newest
+   *   the newest times at the marks
+   */
+  def passed(values: WatermarkValues, newest: Map[WatermarkId, Long]): Passed
 
   /** The column whose watermark decides the one that Spark's stateful operators above receive. */
   def holdsAbove(values: WatermarkValues): Option[WatermarkId]

@@ -90,10 +90,20 @@ private[streamjoin] object ColumnWatermark {
    *   minimum distance below the watermark, in microseconds
    */
   final case class ForSpark(column: ColumnWatermark, lag: Long) extends ColumnWatermark {
-    override def value(of: WatermarkValues): Long = column.value(of) match {
-      case Watermark.Undefined => Watermark.Undefined
-      case micros => millisToMicros(microsToMillis(micros - lag))
+    override def value(of: WatermarkValues): Long = math.max(
+      floor(of),
+      column.value(of) match {
+        case Watermark.Undefined => Watermark.Undefined
+        case micros => millisToMicros(microsToMillis(micros - lag))
+      }
+    )
+
+    /** What Spark has received before the query was changed. */
+    private def floor(of: WatermarkValues): Long = column match {
+      case output: Output => of.floor(output.ordinal).fold(Watermark.Undefined)(_.forSpark)
+      case _ => Watermark.Undefined
     }
+
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = column.decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of)
   }
@@ -213,19 +223,36 @@ private[streamjoin] object ColumnWatermark {
  * @param ordered
  *   by ordinal of an operator that emits in time order: a lower bound on the times that it has not
  *   emitted yet, from the rows kept below it, in addition to the watermarks
+ * @param floors
+ *   by ordinal: what an operator had passed when the query was changed
  */
 final private[streamjoin] class WatermarkValues(
     val keyed: WatermarkId => Long,
     val spark: Long,
-    val ordered: Int => Long
+    val ordered: Int => Long,
+    floors: Map[Int, Passed] = Map.empty
 ) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 
-  /** The output watermark of a key of one of our operators, computed once. */
+  def floor(ordinal: Int): Option[Passed] = floors.get(ordinal)
+
+  /**
+   * The time below which an operator has evicted rows before the query was changed.
+   *
+   * @param key
+   *   watermark key of the operator
+   */
+  def evictedBelow(ordinal: Int, key: Int): Long =
+    floor(ordinal).flatMap(_.evicted.lift(key)).getOrElse(Watermark.Undefined)
+
+  /**
+   * The output watermark of a key of one of our operators, computed once. It never goes back, even
+   * if the query was changed.
+   */
   def output(ordinal: Int, key: Int)(value: => Long): Long = known.get((ordinal, key)) match {
     case Some(before) => before
     case None =>
-      val now = value
+      val now = math.max(value, floor(ordinal).flatMap(_.outputs.lift(key)).getOrElse(Watermark.Undefined))
       known((ordinal, key)) = now
       now
   }

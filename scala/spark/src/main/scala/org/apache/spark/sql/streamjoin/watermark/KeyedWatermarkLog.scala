@@ -28,6 +28,8 @@ import org.apache.spark.util.ThreadUtils
  * @param received
  *   by ordinal of an operator: the watermarks that it receives, by watermark key, in microseconds.
  *   They are derived from the others and stored for tools that inspect the state.
+ * @param continuity
+ *   as in [[QueryWatermarks]]
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
@@ -36,7 +38,8 @@ final private[streamjoin] case class KeyedWatermarks(
     inputs: Map[Int, InputState] = Map.empty,
     heard: Map[(Int, Option[String]), Long] = Map.empty,
     waiting: Map[Int, Long] = Map.empty,
-    received: Map[Int, Seq[Option[Long]]] = Map.empty
+    received: Map[Int, Seq[Option[Long]]] = Map.empty,
+    continuity: Continuity = Continuity.none
 ) {
 
   /**
@@ -60,7 +63,8 @@ final private[streamjoin] case class KeyedWatermarks(
         (for ((Some(at), key) <- before.zipWithIndex; ((`at`, part), time) <- heard)
           yield (key, part) -> time).toMap,
         waiting,
-        received
+        received,
+        continuity
       )
     )
   }
@@ -73,7 +77,12 @@ final private[streamjoin] case class KeyedWatermarks(
 final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpoint: Path)
     extends JsonLog[KeyedWatermarks](session, checkpoint, KeyedWatermarkLog.Directory) {
 
-  override protected def version: Int = 1
+  /** Version 2 has floors and gaps of a changed query, which an older release would ignore. */
+  override protected def version: Int = 2
+
+  override protected def versionOf(entry: KeyedWatermarks): Int = if (entry.continuity.isOfVersion2) 2 else 1
+
+  override protected def readable: Set[Int] = Set(1, 2)
 
   override protected def toJson(entry: KeyedWatermarks, root: ObjectNode): Unit = {
     val keys = root.putArray("keys")
@@ -106,6 +115,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
         micros.foreach(_.fold(times.addNull())(times.add(_)))
       }
     }
+    Continuity.toJson(entry.continuity, root)
   }
 
   /** Writes times by operator, in microseconds. */
@@ -164,7 +174,8 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
             .map(of => Option.unless(of.isNull)(number(of)))
             .toSeq
         }
-        .toMap
+        .toMap,
+      Continuity.fromJson(root)
     )
   }
 
@@ -185,6 +196,12 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
     KeyedWatermarkLog.unfinished.put(folder, written)
     written.whenComplete((_, _) => KeyedWatermarkLog.unfinished.remove(folder, written): Unit)
   }
+
+  /** Records what a changed query begins with in the entry of its first batch. */
+  def continue(batch: Long, continuity: Continuity): Unit =
+    written(batch).filter(_.continuity != continuity).foreach { entry =>
+      replace(batch, entry.copy(continuity = continuity))
+    }
 
   /** The watermarks of a batch as written. */
   def written(batch: Long): Option[KeyedWatermarks] = {

@@ -30,6 +30,8 @@ import streamjoin.core.Watermark
  * @param waiting
  *   by ordinal of an operator that emits in time order and has emitted nothing yet: the lowest time
  *   in its state, in microseconds
+ * @param continuity
+ *   what counts if the query has been changed, or will be
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
@@ -37,11 +39,16 @@ final private[streamjoin] case class QueryWatermarks(
     ordered: Map[Int, Long] = Map.empty,
     inputs: Map[Int, InputState] = Map.empty,
     heard: LastHeard = LastHeard(),
-    waiting: Map[Int, Long] = Map.empty
+    waiting: Map[Int, Long] = Map.empty,
+    continuity: Continuity = Continuity.none
 ) {
 
   /** For eviction, in microseconds. */
-  def values(spark: Long): WatermarkValues = values(forEviction, spark)
+  def values(spark: Long): WatermarkValues =
+    values(forEviction, spark, continuity.floors.transform((_, floor) => floor.passed))
+
+  /** For eviction, as if the query had never been another one. */
+  def valuesOfPlan(spark: Long): WatermarkValues = values(forEviction, spark)
 
   /** For late rows, in microseconds: each input is judged by its own watermark. */
   def forLateness(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
@@ -51,11 +58,16 @@ final private[streamjoin] case class QueryWatermarks(
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
 
-  private def values(keyed: Map[WatermarkId, Long], spark: Long): WatermarkValues =
+  private def values(
+      keyed: Map[WatermarkId, Long],
+      spark: Long,
+      floors: Map[Int, Passed] = Map.empty
+  ): WatermarkValues =
     new WatermarkValues(
       keyed.withDefaultValue(Watermark.Undefined),
       QueryWatermarks.micros(spark),
-      ordered.withDefaultValue(Watermark.Undefined)
+      ordered.withDefaultValue(Watermark.Undefined),
+      floors
     )
 
   private def forEviction: Map[WatermarkId, Long] =
@@ -70,7 +82,7 @@ final private[streamjoin] case class QueryWatermarks(
       .toMap
 
   def entry: KeyedWatermarks =
-    KeyedWatermarks(keys.columns, millis, ordered, inputs, heard.last, waiting)
+    KeyedWatermarks(keys.columns, millis, ordered, inputs, heard.last, waiting, continuity = continuity)
 
   /**
    * Raises every key to `floor` at least, except where Spark, unlike us, does not wait for all
@@ -79,6 +91,9 @@ final private[streamjoin] case class QueryWatermarks(
   def atLeast(floor: Long): QueryWatermarks = copy(millis = millis.zip(keys.partitioned).map {
     case (known, partitioned) => if (partitioned) known else Some(math.max(known.getOrElse(floor), floor))
   })
+
+  /** If it is not known how far the operators had come with the batch before. */
+  def withoutPassed: QueryWatermarks = copy(continuity = continuity.copy(passed = Map.empty))
 
   /** The newest event times seen up to these watermarks, in microseconds. */
   def newest(executed: SparkPlan): Map[WatermarkId, Long] = {
@@ -193,7 +208,8 @@ private[streamjoin] object QueryWatermarks {
       entry.ordered,
       entry.inputs.map { case (key, input) => key -> input.by(keys.per(key)) },
       LastHeard(last = entry.heard),
-      entry.waiting
+      entry.waiting,
+      entry.continuity
     )
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {

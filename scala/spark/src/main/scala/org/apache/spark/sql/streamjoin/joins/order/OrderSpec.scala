@@ -41,7 +41,9 @@ final private[streamjoin] case class OrderSpec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(time)
 
-  override protected def emittedKeys: Seq[Int] = maxLagMicros.indices
+  override protected def outputKeys: Seq[Int] = maxLagMicros.indices
+
+  override protected def emittedKeys: Seq[Int] = outputKeys
 
   override def outputWatermark(key: Int): ColumnWatermark =
     ColumnWatermark.ofOrder(time, maxLagMicros, key, ordinal)

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.streamjoin.analysis.OperatorSpec
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
@@ -65,8 +66,7 @@ final private[streamjoin] case class StreamOrderExec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
 
-  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] =
-    plan.outputWatermarksForSpark
+  override protected def definition: OperatorSpec = plan
 
   /**
    * A lower bound, in microseconds, on the times that arrive after a batch with these watermarks.

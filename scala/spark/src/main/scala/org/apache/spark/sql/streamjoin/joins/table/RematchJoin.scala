@@ -44,6 +44,8 @@ final private[streamjoin] case class RematchJoinSpec(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 
+  override protected def outputKeys: Seq[Int] = maxLagMicros.indices
+
   override protected def emittedKeys: Seq[Int] = Seq(0)
 
   /** A buffered row is emitted up to `rematch` behind the watermark. */

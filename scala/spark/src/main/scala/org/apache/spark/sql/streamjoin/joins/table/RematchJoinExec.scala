@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.streamjoin.analysis.OperatorSpec
 import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
@@ -72,7 +73,7 @@ final private[streamjoin] case class RematchJoinExec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
 
-  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+  override protected def definition: OperatorSpec = plan
 
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(Watermark.postponed(watermarks.head.value(values), plan.rematch))

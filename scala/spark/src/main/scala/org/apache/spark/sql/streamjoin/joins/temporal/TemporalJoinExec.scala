@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.analysis.OperatorSpec
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, UnreadMessages}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
@@ -79,15 +80,16 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
 
-  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+  override protected def definition: OperatorSpec = plan
 
   /**
    * Facts below the first limit have been emitted; later facts cannot join versions below the
    * second.
    */
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
-    val settled = plan.settled.value(values)
-    IndexedSeq(settled, plan.rule.needed(settled))
+    // A changed rule does not go back: earlier facts have been emitted, earlier versions have left.
+    val settled = math.max(plan.settled.value(values), values.evictedBelow(ordinal, 0))
+    IndexedSeq(settled, math.max(plan.rule.needed(settled), values.evictedBelow(ordinal, 1)))
   }
 
   private def limitsFrom(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
@@ -95,6 +97,15 @@ final private[streamjoin] case class TemporalJoinExec(
 
   /** Earlier batches have emitted the facts before this time. */
   private def emitted: Long = limitsFrom(_.emittedValues).head
+
+  /**
+   * Earlier facts are late. If a version is valid until the next one, and the versions before that
+   * one have left, an earlier fact would find a later version.
+   */
+  private def lateFacts: Long = {
+    val left = binding.fold(Watermark.Undefined)(_.emittedValues.evictedBelow(ordinal, 1))
+    math.max(plan.rule.output(emitted), if (plan.rule.keepsNewest) left else Watermark.Undefined)
+  }
 
   /** The time ranges by which the rows of this batch are sorted. */
   def ranges: TimeRanges = {
@@ -128,8 +139,8 @@ final private[streamjoin] case class TemporalJoinExec(
     }
     TemporalTaskSpec(
       Seq(
-        inputSpec(Side.Left, leftKeys, plan.rule.output(emitted)),
-        inputSpec(Side.Right, rightKeys, plan.rule.needed(emitted))
+        inputSpec(Side.Left, leftKeys, lateFacts),
+        inputSpec(Side.Right, rightKeys, limitsFrom(_.emittedValues)(1))
       ),
       operation,
       ties,

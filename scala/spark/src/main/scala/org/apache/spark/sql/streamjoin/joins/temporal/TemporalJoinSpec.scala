@@ -41,6 +41,8 @@ final private[streamjoin] case class TemporalJoinSpec(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 
+  override protected def outputKeys: Seq[Int] = maxLagMicros.indices
+
   override protected def emittedKeys: Seq[Int] = Seq(0)
 
   /** Left rows before this time have joined every row that they can join ([[AsOf.settled]]). */
