@@ -32,7 +32,7 @@ def test_each_figure_is_defined_in_known_words() -> None:
     kinds = set(re.findall(r'val name: String = "(\w+)"', SOURCES)) | {"query", "operator", "column", "arrangement"}
     units = {"rows", "keys", "values", "changes", "batches", "versions", "bytes", "ms"}
     words = {"unit": units | {"number", "version", "0 or 1", "ms since 1970"}, "span": {"batch", "now", "total"}}
-    words |= {"measured": {"task", "driver"}, "per": {"side", "input", "column"}}
+    words |= {"measured": {"task", "driver"}, "per": {"side", "input", "column", "change"}}
     for name, figure in ALL:
         assert {"unit", "span", "measured", "meaning"} <= figure.keys() <= {*words, "of", "json", "meaning", "details"}
         assert all(figure[key] in known for key, known in words.items() if key in figure), name

@@ -67,13 +67,17 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
       JavaUtils.deleteRecursively(root.toFile)
     } finally super.afterAll()
 
-  /** The progress has the figures that are defined; those of a column may be absent. */
+  /** The progress has the figures that are defined; those of a column or a change may be absent. */
   protected def checkFigures(operator: StateOperatorProgress, kind: OperatorKind): Unit = {
     val store = StateStoreProvider.create(spark.sessionState.conf.stateStoreProviderClass)
     val found = operator.customMetrics.keySet.asScala.toSet.map((_: String).takeWhile(_ != '.')) --
       store.supportedCustomMetrics.map(_.name) -- store.supportedInstanceMetrics.map(_.metricPrefix)
     val hasSides = if (found("rowsIn")) Set("side") else Set("side", "input")
-    val (ofColumns, others) = Figures.of("operator").filter(_.isOf(kind.name)).partition(_.per == "column")
+    val (ofColumns, others) =
+      Figures
+        .of("operator")
+        .filter(_.isOf(kind.name))
+        .partition(figure => Set("column", "change")(figure.per))
     val names = others.flatMap { figure =>
       if (hasSides(figure.per)) Seq("left", "right").map(side => Figures.ofSide(Some(side), figure.name))
       else Seq(figure.name)

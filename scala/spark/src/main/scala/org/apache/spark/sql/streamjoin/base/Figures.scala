@@ -22,7 +22,10 @@ private[streamjoin] object Figures {
     /** Whether it counts the work of a batch; otherwise it is the state after the batch. */
     def addsUp: Boolean = definition.path("span").asText == "batch"
 
-    /** `side` or `input` if each has one, `column` if each event-time column does. */
+    /**
+     * `side` or `input` if each has one, `column` if each event-time column does, `change` if a
+     * changed query does.
+     */
     def per: String = definition.path("per").asText
 
     def isMeasuredInTasks: Boolean = definition.path("measured").asText == "task"

@@ -23,9 +23,10 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   MultipleWatermarkPolicy
 }
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
-import org.apache.spark.sql.streamjoin.analysis.InputName
+import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog, OutlineLog}
+import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -64,6 +65,8 @@ import streamjoin.core.Watermark
  *   by operator ordinal: where the state is, for the operators known in this run
  * @param observed
  *   by operator ordinal: counts of its tasks about their rows in this run
+ * @param evolution
+ *   how the query differs from the one of the batch before; none except in the first batch of a run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -76,6 +79,7 @@ final private[streamjoin] class BatchBinding(
     operatorLog: OperatorLog,
     states: mutable.Map[Int, StatePlaces],
     observed: TrieMap[Int, ObservedRows],
+    evolution: Option[Evolution],
     query: MicroBatchExecution,
     execution: IncrementalExecution
 ) extends Logging {
@@ -171,6 +175,18 @@ final private[streamjoin] class BatchBinding(
 
   private val lateTaken = mutable.Set.empty[Int]
 
+  /** The steps that tasks take over the rows in state before they read those of the batch. */
+  def steps(ordinal: Int): Seq[StateStep] = evolution.fold(Seq.empty[StateStep])(_.steps(ordinal))
+
+  /**
+   * The event time from which on the results of an operator are complete, in microseconds, for as
+   * long as they may lack rows that were not kept before the query was changed.
+   */
+  def completeFrom(exec: BoundOperator): Option[Long] = {
+    lazy val evicted = exec.passed(eviction.valuesOfPlan(sparkEviction), Map.empty).evicted
+    eviction.continuity.open(exec.ordinal, evicted).map(_.completeFrom).maxOption
+  }
+
   def lateRows: Path = LateRows.folder(new Path(execution.checkpointLocation).getParent)
 
   /** User-facing names of the inputs. */
@@ -182,8 +198,8 @@ final private[streamjoin] class BatchBinding(
    * operator, because no other code of streamjoin runs before the first batch.
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
-    if (execution.isFirstBatch) {
-      operatorLog.verifyOrRecord(node, partitions)
+    evolution.foreach { changed =>
+      changed.record(node, partitions)
       if (!states(node.ordinal).isRecorded) operatorLog.abandon(node.ordinal, batch)
       rewriting(node.ordinal).foreach { case (before, next) =>
         logInfo(
@@ -204,8 +220,9 @@ final private[streamjoin] class BatchBinding(
   def endBatch(): Unit = synchronized {
     if (!hasEnded) {
       val time = execution.offsetSeqMetadata.batchTimestampMs
-      val watermarks =
+      val watermarks = continued(
         withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
+      )
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
       if (execution.isFirstBatch) recordOutlines()
@@ -220,6 +237,14 @@ final private[streamjoin] class BatchBinding(
         exec.warning(observed).foreach(logWarning(_))
       }
     }
+  }
+
+  /** Adds how far the operators have come, which counts if the query is changed. */
+  private def continued(watermarks: QueryWatermarks): QueryWatermarks = {
+    val values = eviction.valuesOfPlan(sparkEviction)
+    val newest = watermarks.newest(execution.executedPlan)
+    val passed = operators(execution).map(exec => exec.ordinal -> exec.passed(values, newest))
+    watermarks.copy(continuity = eviction.continuity.after(passed.toMap))
   }
 
   /** By ordinal, in microseconds. */
@@ -305,6 +330,7 @@ final private[streamjoin] class BatchBinding(
       operatorLog,
       states,
       observed,
+      None,
       query,
       execution
     )
@@ -314,7 +340,7 @@ final private[streamjoin] class BatchBinding(
   def observedRows(ordinal: Int): ObservedRows = observed.getOrElseUpdate(ordinal, new ObservedRows)
 }
 
-private[streamjoin] object BatchBinding {
+private[streamjoin] object BatchBinding extends Logging {
 
   /** The results of a finished batch. */
   final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
@@ -410,10 +436,21 @@ private[streamjoin] object BatchBinding {
       else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
     val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
       val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
-      val watermarks = floor.fold(late)(late.atLeast)
+      // How far the operators have come is not known.
+      val watermarks = floor.fold(late)(late.atLeast).withoutPassed
       log.add(batch, watermarks.entry)
       watermarks
     }
+    val evolution = Evolution.of(
+      operatorLog,
+      checkpoint,
+      batch,
+      eviction.continuity,
+      if (execution.isFirstBatch) OptimizedQuery.nodesIn(execution.optimizedPlan) else Nil
+    )
+    evolution.check()
+    evolution.inWords.foreach(logWarning(_))
+    log.continue(batch, evolution.applied(eviction).continuity)
     val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
     val folder = LateRows.folder(checkpoint)
     if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
@@ -422,11 +459,13 @@ private[streamjoin] object BatchBinding {
     operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain)
     new BatchBinding(
       batch,
-      late,
-      eviction.begun(
-        planned.query.triggerClock.getTimeMillis(),
-        acrossRuns = RunningQuery.endsByItself(planned.query)
-      ),
+      evolution.applied(late),
+      evolution
+        .applied(eviction)
+        .begun(
+          planned.query.triggerClock.getTimeMillis(),
+          acrossRuns = RunningQuery.endsByItself(planned.query)
+        ),
       sparkLate,
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
@@ -434,6 +473,7 @@ private[streamjoin] object BatchBinding {
       operatorLog,
       mutable.Map.empty,
       TrieMap.empty,
+      Some(evolution),
       planned.query,
       execution
     )

@@ -7,15 +7,19 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 
 /** The batches that a query has committed, by the file names in its checkpoint. */
 private[streamjoin] object CommittedBatches {
-  private val Directory = "commits"
-
-  def all(checkpoint: Path, hadoopConf: Configuration): Seq[Long] = {
-    val commits = new Path(checkpoint, Directory)
-    val files = CheckpointFileManager.create(commits, hadoopConf)
-    if (!files.exists(commits)) Nil
-    else files.list(commits).toSeq.flatMap(_.getPath.getName.toLongOption).sorted
-  }
+  def all(checkpoint: Path, hadoopConf: Configuration): Seq[Long] =
+    numbers(new Path(checkpoint, "commits"), hadoopConf)
 
   def last(checkpoint: Path, hadoopConf: Configuration): Option[Long] =
     all(checkpoint, hadoopConf).lastOption
+
+  /** The last batch whose offsets are there. */
+  def lastPlanned(checkpoint: Path, hadoopConf: Configuration): Option[Long] =
+    numbers(new Path(checkpoint, "offsets"), hadoopConf).lastOption
+
+  private def numbers(folder: Path, hadoopConf: Configuration): Seq[Long] = {
+    val files = CheckpointFileManager.create(folder, hadoopConf)
+    if (!files.exists(folder)) Nil
+    else files.list(folder).toSeq.flatMap(_.getPath.getName.toLongOption).sorted
+  }
 }

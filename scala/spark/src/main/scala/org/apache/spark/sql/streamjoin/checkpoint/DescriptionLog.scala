@@ -22,16 +22,38 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
  *   time zone of the session that recorded it
  * @param generations
  *   of an operator with state, the oldest first: where its state has been
+ * @param derived
+ *   what follows from the properties, for programs; it is not compared
+ * @param changed
+ *   the first batch of a changed query, and the description from then on
  */
 final private[streamjoin] case class Description(
     kind: String,
     properties: Map[String, String],
     zone: Option[String] = None,
-    generations: Seq[Generation] = Nil
+    generations: Seq[Generation] = Nil,
+    derived: Set[String] = Set.empty,
+    changed: Option[(Long, Description)] = None
 ) {
   import Description._
 
   def recordedNow: Description = copy(zone = Some(SessionZone.current))
+
+  /**
+   * The description that counts before a batch. A change that begins with the batch belongs to an
+   * attempt that has failed.
+   */
+  def before(batch: Long): Description = changed match {
+    case Some((from, next)) if from < batch => next.copy(generations = generations)
+    case _ => copy(changed = None)
+  }
+
+  /** The description of a query that is changed from a batch on. */
+  def changedBy(now: Description, from: Long): Description =
+    copy(changed = Some(from -> now.recordedNow.copy(generations = Nil, derived = Set.empty)))
+
+  /** The properties that are compared. */
+  def compared: Map[String, String] = properties -- derived
 
   private def all: Map[String, String] = properties + (KindKey -> kind)
 
@@ -41,13 +63,18 @@ final private[streamjoin] case class Description(
    */
   def difference(now: Description): Option[(String, String, String)] =
     (for {
-      (name, is) <- ((KindKey -> now.kind) +: now.properties.toSeq.sorted).iterator
+      (name, is) <- ((KindKey -> now.kind) +: now.compared.toSeq.sorted).iterator
       was <- all.get(name) if !SessionZone.isSame(was, zone, is)
     } yield (name, was, is)).nextOption()
 
-  /** The record with the properties that only `now` has; none if it already has all of them. */
+  /**
+   * The record with the properties that only `now` has, and with what it derives; none if it
+   * already has all of them.
+   */
   def completedBy(now: Description): Option[Description] = {
-    val missing = now.properties -- properties.keys
+    val missing = now.properties.filter { case (name, is) =>
+      if (now.derived(name)) !properties.get(name).contains(is) else !properties.contains(name)
+    }
     Option.when(missing.nonEmpty)(copy(properties = properties ++ missing))
   }
 }
@@ -56,6 +83,7 @@ private[streamjoin] object Description {
   private[checkpoint] val KindKey = "kind"
   private[checkpoint] val PartitionsKey = "partitions"
   private[checkpoint] val GenerationsKey = "rewritten"
+  private[checkpoint] val ChangedKey = "changed"
 }
 
 /** A folder of the checkpoint with one description per file. */
@@ -79,19 +107,33 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
         }
       }
     }
+    entry.changed.foreach { case (from, next) =>
+      val node = root.putObject(ChangedKey).put("from", from)
+      node.put(KindKey, next.kind)
+      putProperties(next, node)
+    }
+    putProperties(entry, root)
+  }
+
+  private def putProperties(entry: Description, root: ObjectNode): Unit = {
     entry.zone.foreach(root.put(SessionZone.Key, _))
     entry.properties.toSeq.sorted.foreach { case (name, value) => root.put(name, value) }
   }
 
   override protected def fromJson(root: JsonNode): Description = {
-    val texts =
-      root.properties().asScala.filter(_.getKey != "version").map(e => e.getKey -> e.getValue.asText).toMap
+    val first = root.path(PartitionsKey).asText.toIntOption.map(Generation(0, _))
+    described(root).copy(
+      generations = first.toSeq ++ root.path(GenerationsKey).elements.asScala.map(generation),
+      changed = Option(root.get(ChangedKey)).map(next => next.path("from").asLong -> described(next))
+    )
+  }
+
+  private def described(node: JsonNode): Description = {
+    val texts = node.properties().asScala.map(each => each.getKey -> each.getValue.asText).toMap
     Description(
       texts.getOrElse(KindKey, throw unreadable(s"it has no $KindKey")),
-      texts -- Seq(KindKey, PartitionsKey, GenerationsKey, SessionZone.Key),
-      texts.get(SessionZone.Key),
-      texts.get(PartitionsKey).flatMap(_.toIntOption).map(Generation(0, _)).toSeq ++
-        root.path(GenerationsKey).elements.asScala.map(generation)
+      texts -- Seq("version", "from", KindKey, PartitionsKey, GenerationsKey, ChangedKey, SessionZone.Key),
+      texts.get(SessionZone.Key)
     )
   }
 
@@ -118,14 +160,35 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
 
 private[streamjoin] object DescriptionLog {
 
-  /** The error for a property that has changed. */
-  def changed(checkpoint: Path, what: String, was: String, is: String): AnalysisException =
+  /** What to do about a change that is never accepted. */
+  val Advice = "Restore the old query, or start the new one with a new checkpoint location."
+
+  /**
+   * The error for a property that has changed.
+   *
+   * @param state
+   *   what would happen to the rows in state
+   * @param results
+   *   what would be known of the results
+   */
+  def changed(
+      checkpoint: Path,
+      what: String,
+      was: String,
+      is: String,
+      state: String = "rejected",
+      results: String = "none",
+      advice: String = Advice
+  ): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_CHECKPOINT_CHANGED",
       "checkpoint" -> checkpoint.toString,
       "what" -> what,
       "was" -> was,
-      "is" -> is
+      "is" -> is,
+      "state" -> state,
+      "results" -> results,
+      "advice" -> advice
     )
 }
 

@@ -15,10 +15,14 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: Path)
     extends DescriptionLog(session, checkpoint, OperatorLog.Directory) {
 
-  /** Version 3 has generations: an older release would read the first of them, so it fails. */
+  /**
+   * Version 3 has generations and changes: an older release would read the first of them, so it
+   * fails.
+   */
   override protected def version: Int = 3
 
-  override protected def versionOf(entry: Description): Int = if (entry.generations.size > 1) 3 else 2
+  override protected def versionOf(entry: Description): Int =
+    if (entry.generations.size > 1 || entry.changed.isDefined) 3 else 2
 
   override protected def readable: Set[Int] = Set(2, 3)
 
@@ -46,7 +50,7 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
     }
 
   /** The operators that are recorded, by ordinal. */
-  private def all: Seq[Description] =
+  def all: Seq[Description] =
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
@@ -79,15 +83,25 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
   /** What was recorded of an operator, if it was. */
   def recorded(ordinal: Int): Option[Description] = get(ordinal.toLong)
 
-  /** Checks the query's description of an operator against the record, if there is one. */
-  def verifyWritten(node: StatefulNode): Unit =
-    get(node.ordinal.toLong).foreach(verify(_, Description(node.kind, node.description.written)))
-
-  /** Called before the first batch of a run. */
-  def verifyOrRecord(node: StatefulNode, partitions: Int): Unit = {
-    val now = Description(node.kind, node.description.all, generations = Seq(Generation(0, partitions)))
+  /**
+   * Called before the first batch of a run: records the operator or, if it was changed, its new
+   * description next to the one before. That one still counts until the batch is committed, so that
+   * an attempt at the batch can be abandoned, and the old query can continue.
+   *
+   * @param batch
+   *   the first batch of the run
+   * @param isChanged
+   *   whether the query has changed since the batch before
+   */
+  def record(node: StatefulNode, partitions: Int, batch: Long, isChanged: Boolean): Unit = {
+    val now = OperatorLog.describe(node).copy(generations = Seq(Generation(0, partitions)))
     val number = node.ordinal.toLong
-    if (!add(number, now.recordedNow)) get(number).foreach(verifyAndComplete(number, _, now))
+    if (!add(number, now.recordedNow)) get(number).foreach { recorded =>
+      val before = recorded.before(batch)
+      val next =
+        if (isChanged) before.changedBy(now, batch) else before.completedBy(now).getOrElse(before)
+      if (next != recorded) replace(number, next)
+    }
   }
 }
 
@@ -99,4 +113,10 @@ private[streamjoin] object OperatorLog {
 
   /** The property that is reported if the number of operators has changed. */
   val Number = "number_of_operators"
+
+  /** The description of an operator, in the form that is recorded. */
+  def describe(node: StatefulNode): Description = {
+    val now = node.description
+    Description(node.kind, now.all ++ now.derived, derived = now.derived.keySet)
+  }
 }

@@ -4,19 +4,21 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.catalyst.util.DateTimeUtils.microsToMillis
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
+import org.apache.spark.sql.streamjoin.analysis.OperatorSpec
 import org.apache.spark.sql.streamjoin.base.{Figures, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, BoundOperator}
 import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Passed, WatermarkId, WatermarkValues}
 
 import streamjoin.core.Watermark
 
@@ -30,8 +32,10 @@ import streamjoin.core.Watermark
  */
 private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStoreWriter {
 
+  protected def definition: OperatorSpec
+
   /** Spark's stateful operators above receive the smallest of these. */
-  protected def outputWatermarksForSpark: Seq[ColumnWatermark]
+  final private def outputWatermarksForSpark: Seq[ColumnWatermark] = definition.outputWatermarksForSpark
 
   final override def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
     outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
@@ -106,6 +110,13 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     binding.filter(_ => StreamJoinConf.observesRows).map { batch =>
       columns.map(_.flatMap(key => watermarks(key).newest(batch.newestJudging.get)))
     }
+
+  final override def passed(values: WatermarkValues, newest: Map[WatermarkId, Long]): Passed = Passed(
+    definition.outputWatermarks.map(_.value(values)),
+    outputWatermarksForSpark.map(_.value(values)).min,
+    evictionLimits(values),
+    watermarks.map(_.newest(newest.get).getOrElse(Watermark.Undefined))
+  )
 
   private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(watermarks.map(_ => Watermark.Undefined)) { batch =>
@@ -236,6 +247,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
       progress.customMetrics.put(Figures.ofSide(side, "rowsIn"), reports.sum(_.in(at)))
       progress.customMetrics.put(Figures.ofSide(side, "bytesInState"), reports.sum(_.bytes(at)))
     }
+    for (batch <- binding; micros <- batch.completeFrom(this))
+      progress.customMetrics.put("completeFromMs", microsToMillis(micros + MICROS_PER_MILLIS - 1))
     for ((name, figure) <- progressFigures) progress.customMetrics.put(name, figure)
     progress
   }

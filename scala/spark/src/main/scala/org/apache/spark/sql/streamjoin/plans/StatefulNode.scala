@@ -77,10 +77,13 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
  * @param planned
  *   properties that the optimizer decides, such as the buffered columns; checked in the first batch
  *   of a run
+ * @param derived
+ *   what follows from the others, for programs; recorded, but not compared
  */
 final private[streamjoin] case class OperatorDescription(
     written: Map[String, String],
-    planned: Map[String, String]
+    planned: Map[String, String],
+    derived: Map[String, String] = Map.empty
 ) {
   def all: Map[String, String] = written ++ planned
 }

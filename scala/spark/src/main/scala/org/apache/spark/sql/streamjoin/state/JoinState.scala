@@ -156,6 +156,30 @@ final private[streamjoin] class JoinState(
   /** Takes over what another state has evicted, before any row is appended. */
   def evicted(side: Side, below: Seq[Long]): Unit = index.buffer(side).evicted(below.toArray)
 
+  /** Makes all rows of a side count as matched, before any row is appended. */
+  def flagAll(side: Side): Unit = each(side)(_.flagMatched(_))
+
+  /** Removes the matched rows of a side, before any row is appended; returns their number. */
+  def removeMatched(side: Side): Long = {
+    var removed = 0L
+    each(side) { (segment, place) =>
+      if (segment.isMatched(place)) {
+        segment.remove(place)
+        removed += 1
+      }
+    }
+    removed
+  }
+
+  private def each(side: Side)(use: (Segment, Int) => Unit): Unit = {
+    val buffer = index.buffer(side)
+    buffer.segments.filter(_.live > 0).toArray.foreach { segment =>
+      buffer.load(segment, segments)
+      segment.foreachLive((_, place) => use(segment, place))
+      if (memory.exceeded) index.shrink(segments)
+    }
+  }
+
   private var table: Option[VersionTable] = None
 
   /** A table with one row per key, next to the buffers. */

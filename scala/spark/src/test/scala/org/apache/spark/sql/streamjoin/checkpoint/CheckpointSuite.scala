@@ -78,8 +78,8 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
   }
 
   private val changes = Seq[(String, String, Streams => DataFrame)](
-    ("another bound", "condition", picked(condition = s"$Hourly AND d.t <= o.t + INTERVAL 59 MINUTES")),
-    ("a tighter bound", "condition", picked(condition = Hourly.replace("1 HOUR", "30 MINUTES"))),
+    ("another bound", "bound", picked(condition = s"$Hourly AND d.t <= o.t + INTERVAL 59 MINUTES")),
+    ("a tighter bound", "bound", picked(condition = Hourly.replace("1 HOUR", "30 MINUTES"))),
     ("another conjunct", "condition", picked(condition = s"$Hourly AND o.v < d.v")),
     ("another key", "equality", picked(condition = Hourly.replace("o.id = d.id", "o.v = d.v"))),
     ("one more key", "equality", picked(condition = s"$Hourly AND o.v = d.v")),

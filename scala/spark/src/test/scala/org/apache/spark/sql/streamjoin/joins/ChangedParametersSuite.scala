@@ -169,7 +169,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       window(Side.Right, "1 hour"),
       Seq(
         "window" -> window(Side.Left, "1 hour"),
-        "condition" -> window(Side.Right, "2 hours"),
+        "window" -> window(Side.Right, "2 hours"),
         "join_type" -> window(Side.Right, "1 hour", "inner"),
         "number_of_operators" -> picked()
       ),

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.streamjoin.analysis.OperatorSpec
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
@@ -88,7 +89,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = join.watermarks
 
-  override protected def outputWatermarksForSpark: Seq[ColumnWatermark] = join.outputWatermarksForSpark
+  override protected def definition: OperatorSpec = join
 
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
     val received = watermarks.map(_.value(values))
@@ -112,6 +113,7 @@ final private[streamjoin] case class IntervalJoinExec(
       BufferLimits.of(conf),
       conf.getConf(StreamJoinConf.BroadcastMemory),
       join.broadcast,
+      binding.get.steps(ordinal),
       lateRows,
       observed(Side.both.map(side => join.bounds.bounded(side).headOption)),
       binding.get.observedRows(ordinal).samplesKeys &&

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
+import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
@@ -72,6 +73,8 @@ private[streamjoin] object ConjunctUse {
  *   bounds found in the condition, the tightest for each pair of columns
  * @param condition
  *   condition without the equalities, in the form that checkpoints store
+ * @param record
+ *   what checkpoints store for programs
  * @param uses
  *   how each conjunct of the condition is used
  * @param ordinal
@@ -86,12 +89,15 @@ final private[streamjoin] case class IntervalJoinSpec(
     bounds: TimeBounds,
     found: Seq[FoundBound],
     condition: String,
+    record: RecordedInterval,
     uses: Seq[ConjunctUse],
     ordinal: Int,
     constraints: Seq[RowConstraint],
     routing: Routing,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
+
+  override protected def outputKeys: Seq[Int] = sides.indices
 
   override protected def emittedKeys: Seq[Int] =
     if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices

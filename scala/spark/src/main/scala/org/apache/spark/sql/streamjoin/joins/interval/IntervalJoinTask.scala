@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.streamjoin.evolve.StateStep
 import org.apache.spark.sql.streamjoin.operator.{BufferingTask, RowIterator, TaskInputs}
 import org.apache.spark.sql.streamjoin.state.MatchIterator
 
@@ -49,12 +50,20 @@ final private[streamjoin] class IntervalJoinTask(
     else new EmitPairs(spec)
 
   /** The output of the batch. Once it is consumed, call [[finish]] and commit the state. */
-  override def output: Iterator[InternalRow] =
+  override def output: Iterator[InternalRow] = {
+    spec.before.filter(step => counts(step.side)).foreach(take)
     timed(timeMs(Side.Left))(takeIn(Side.Left, inputs.rows.head) ++ pairs(Side.Left)) ++
       timed(timeMs(Side.Right))(takeIn(Side.Right, inputs.rows(1)) ++ pairs(Side.Right)) ++
       timed(metrics("evictTimeMs"), metrics("allRemovalsTimeMs"))(
         Side.both.iterator.flatMap(evict)
       )
+  }
+
+  /** Takes a step over the rows in state, in the first batch of a changed query. */
+  private def take(step: StateStep): Unit = step match {
+    case StateStep.CountAsMatched(side) => state.flagAll(side)
+    case StateStep.RemoveMatched(side) => removed += state.removeMatched(side)
+  }
 
   override def finish(): Unit = {
     metrics("joinedRows") += joinedRows

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.streamjoin.evolve.StateStep
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
@@ -24,6 +25,8 @@ import streamjoin.core.{JoinType, Side}
  *   memory limit of the broadcast side, in bytes
  * @param broadcast
  *   side whose rows are sent to every task
+ * @param before
+ *   steps over the rows in state before the rows of the batch are read
  */
 final private[streamjoin] case class IntervalTaskSpec(
     joinType: JoinType,
@@ -33,6 +36,7 @@ final private[streamjoin] case class IntervalTaskSpec(
     limits: BufferLimits,
     broadcastMemory: Long,
     broadcast: Option[Side],
+    before: Seq[StateStep],
     lateRows: Option[LateRows.Spec],
     override val observed: Option[Seq[Option[Long]]],
     override val samplesKeys: Boolean

@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
+import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
@@ -132,6 +134,9 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       )
       val probed = Side.both.map(side => times(bounds.bounded(side).head).exprId).toSet
       val others = rest.toSeq.flatMap(PredicateParts.conjuncts)
+      val form = new NormalForm(join.left.output, join.right.output)
+      val uses = others.map(use(_, probed))
+      val routing = Routing.of(joinType, equality = leftKeys.nonEmpty)
       val (left, right) = SharedColumns.keepApart(join.left, join.right)
       StreamIntervalJoin(
         left,
@@ -146,12 +151,33 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
           watermarks,
           bounds,
           tightest,
-          rest.fold("true")(new NormalForm(join.left.output, join.right.output)(_)),
-          others.map(use(_, probed)),
+          rest.fold("true")(form(_)),
+          record(form, bounds, others.zip(uses), routing),
+          uses,
           ordinal,
           known,
-          Routing.of(joinType, equality = leftKeys.nonEmpty)
+          routing
         )
+      )
+    }
+
+    private def record(
+        form: NormalForm,
+        bounds: TimeBounds,
+        uses: Seq[(Expression, ConjunctUse)],
+        routing: Routing
+    ): RecordedInterval = {
+      def texts(of: ConjunctUse) = uses.collect {
+        case (conjunct, `of`) if condition.bounds(conjunct).isEmpty => form(conjunct)
+      }
+      RecordedInterval(
+        times.map(form(_)),
+        Side.both.flatMap(side => marked(side).map(_ => side)),
+        times.indices.filter(key => EventTime.isWindow(times(key))),
+        bounds.tightest,
+        Side.both.map(side => side -> texts(ConjunctUse.OfSide(side))).toMap,
+        texts(ConjunctUse.OfPair),
+        routing.toString
       )
     }
 

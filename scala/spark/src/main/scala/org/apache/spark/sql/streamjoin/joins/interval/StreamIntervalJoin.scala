@@ -70,7 +70,8 @@ final private[streamjoin] case class StreamIntervalJoin(
       Map(
         "left_columns" -> NormalForm.columns(left.output),
         "right_columns" -> NormalForm.columns(right.output)
-      )
+      ),
+      plan.record.properties
     )
   }
 

@@ -19,7 +19,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
 
   /** Hints about missing rows come before hints about wasted time and memory. */
   def ofOperator(of: OperatorFigures): Seq[String] = {
-    val missing = matches.of(of) ++ unread(of) ++ aggregated(of)
+    val missing = incomplete(of) ++ matches.of(of) ++ unread(of) ++ aggregated(of)
     (missing ++ spilled(of) ++ skewed(of) ++ slow ++ files(of) ++ wide(of)).toSeq
   }
 
@@ -28,6 +28,14 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
 
   private val inputs = new InputHints(query, now)
   private val matches = new MatchHints(query, now)
+
+  /** Rows that a changed query needs had left before the change. */
+  private def incomplete(of: OperatorFigures): Option[String] = for {
+    last <- of.last
+    from <- Option(last.customMetrics.get("completeFromMs"))
+  } yield s"The query has been changed, and rows that it needs had left the state: results are complete from " +
+    s"${Instant.ofEpochMilli(from)} on. Until then, matches may be missing; for those, replay the input with a new " +
+    "checkpoint."
 
   /** Segments that do not fit into the memory budget and stay in the state store. */
   private def spilled(of: OperatorFigures): Option[String] = for {

@@ -16,7 +16,13 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.checkpoint.{ArrangedJoinLog, DescriptionLog, OperatorLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{
+  ArrangedJoinLog,
+  CommittedBatches,
+  DescriptionLog,
+  OperatorLog
+}
+import org.apache.spark.sql.streamjoin.evolve.Evolution
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
 
@@ -78,8 +84,9 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
   ): Unit = {
     if (recorded > 0) {
       if (nodes.isEmpty && hasOperators) throw rejected("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
-      val log = new OperatorLog(session, checkpoint)
-      nodes.foreach(log.verifyWritten)
+      val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, nodes, planned = false)
+      evolution.check()
+      evolution.checkPlanned(CommittedBatches.lastPlanned(checkpoint, hadoopConf))
     } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
       throw rejected("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
     if (nodes.size != recorded)

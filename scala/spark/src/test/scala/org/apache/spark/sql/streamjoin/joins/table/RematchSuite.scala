@@ -279,6 +279,21 @@ class RematchSuite extends AnyFunSuite with TableTest {
       assert(run(trigger = OneTimeTrigger) == Seq("Zoe Chair"))
       input.addData(order(3, 5, "Desk"))
       assert(run(trigger = OneTimeTrigger) == Seq("Zoe Desk"))
+      // Rows wait shorter, longer, and shorter again.
+      def waiting(length: String)(orders: DataFrame) =
+        joined(people.root, Map("rematch" -> length))(orders).select("name", "item")
+      withConf("spark.streamjoin.evolve" -> "allow") {
+        input.addData(order(40, 6, "Table"))
+        assert(run(waiting("40 seconds")) == Seq("- Table"))
+        input.addData(order(100, 7, "Shelf"))
+        assert(run(waiting("200 seconds")) == Seq("- Shelf"))
+        people.feed(Row(6, "Kim", "insert"))
+        assert(run(waiting("200 seconds")) == Seq("Kim Table"))
+        input.addData(order(101, 8, "Rug"))
+        assert(run(waiting("500 milliseconds")) == Seq("- Rug"))
+        people.feed(Row(7, "Lee", "insert"), Row(8, "Mia", "insert"))
+        assert(run(waiting("500 milliseconds")) == Seq("Mia Rug"))
+      }
     }
   }
 

@@ -1,0 +1,100 @@
+package org.apache.spark.sql.streamjoin.evolve
+
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinConf}
+import org.apache.spark.sql.streamjoin.checkpoint.DescriptionLog
+
+import streamjoin.core.Side
+
+/**
+ * A difference between a query and the one that its checkpoint records, and what it means.
+ *
+ * @param what
+ *   the property that differs
+ */
+final private[streamjoin] case class Change(what: String, was: String, is: String, effect: Effect) {
+
+  /** What happens to the rows in state. */
+  def state: String = effect match {
+    case _: Effect.Unchanged => "unchanged"
+    case _ => "rejected"
+  }
+
+  def results: String = effect match {
+    case Effect.Unchanged(Nil, _) => "exact"
+    case Effect.Unchanged(later, _) => s"complete from ${EventTimeText.of(later.map(_.completeFrom).max)}"
+    case _ => "none"
+  }
+
+  def advice: String = effect match {
+    case Effect.Rewritten | Effect.Rejected =>
+      DescriptionLog.Advice
+    case Effect.Unknown =>
+      "The checkpoint does not record what this change needs: run the old query until it has committed a batch, " +
+        "then change it."
+    case _ => s"${StreamJoinConf.Evolve.key}=${accepting.get} accepts this change."
+  }
+
+  /** The lowest setting that accepts it. */
+  def accepting: Option[String] = effect match {
+    case Effect.Unchanged(later, _) => Some(if (later.isEmpty) StreamJoinConf.Exact else StreamJoinConf.Allow)
+    case _ => None
+  }
+
+  def isAcceptedBy(setting: String): Boolean = accepting.exists { lowest =>
+    setting == StreamJoinConf.Allow || setting == lowest
+  }
+}
+
+/** What a change means for the rows in state, and for the results. */
+sealed private[streamjoin] trait Effect
+
+private[streamjoin] object Effect {
+
+  /**
+   * The rows in state are those that the changed query needs, or some of them.
+   *
+   * @param later
+   *   rows that were not kept before the change, and will be missed; none if each row is as if the
+   *   query had never been another one, or of the query that ran when its later row arrived
+   * @param steps
+   *   what the first batch does before it reads its rows
+   */
+  final case class Unchanged(later: Seq[Missing] = Nil, steps: Seq[StateStep] = Nil) extends Effect
+
+  /** The rows in state would have to be written again, which is not supported yet. */
+  case object Rewritten extends Effect
+
+  /** The rows in state are not those that the changed query needs. */
+  case object Rejected extends Effect
+
+  /** The checkpoint lacks what has to be known. */
+  case object Unknown extends Effect
+
+  val exact: Effect = Unchanged()
+}
+
+/**
+ * Rows that an operator would have kept, had it always been the changed one. In microseconds.
+ *
+ * @param key
+ *   watermark key of the operator
+ * @param below
+ *   no row is missing once the operator evicts rows below this time of that column
+ * @param completeFrom
+ *   results are complete from this event time on
+ */
+final private[streamjoin] case class Missing(key: Int, below: Long, completeFrom: Long)
+
+/** A step of the first batch of a changed query, over the rows that it finds in state. */
+sealed private[streamjoin] trait StateStep extends Serializable {
+  def side: Side
+}
+
+private[streamjoin] object StateStep {
+
+  /** The rows of the side count as matched: which of them have matched is not recorded. */
+  final case class CountAsMatched(side: Side) extends StateStep
+
+  /** The rows of the side that have matched leave. */
+  final case class RemoveMatched(side: Side) extends StateStep
+}

@@ -1,0 +1,255 @@
+package org.apache.spark.sql.streamjoin.evolve
+
+import org.apache.spark.sql.streamjoin.checkpoint.{Description, SessionZone}
+import org.apache.spark.sql.streamjoin.watermark.Passed
+
+import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
+
+/**
+ * What may change while the state of an operator is in use: by kind, one rule for each property
+ * that may. A property without a rule must not change.
+ *
+ * The law: a pair belongs to the query that runs when its later row arrives, and a row has matched
+ * if it was emitted with a match, under whichever condition applied then.
+ *
+ * {{{
+ *   change                         rows in state                 results
+ *   narrower bound, shorter        too old ones leave in the     exact
+ *     tolerance, history, rematch    first batch
+ *   wider bound, longer            unchanged                     lack matches of rows that had left
+ *     tolerance, history, rematch
+ *   condition over both sides      unchanged                     exact
+ *   condition on one side removed  unchanged                     lack matches of rows that were not
+ *                                                                  kept
+ *   outer to inner, fewer          unchanged                     exact
+ *     preserved sides, semi to
+ *     anti and back
+ *   one more preserved side        count as matched              earlier rows are not padded
+ *   left or full outer to semi     matched ones leave            exact
+ *     or anti
+ *   semi or anti to another type   unchanged                     lack other matches of matched rows
+ * }}}
+ */
+private[streamjoin] object ChangeRules {
+
+  /** The changes if a property differs. */
+  private type Rule = Comparison => Seq[Change]
+
+  private val byKind: Map[String, Map[String, Rule]] = Map(
+    "interval_join" -> Map(
+      rule("join_type")(IntervalRules.joinType),
+      rules("condition")(new IntervalRules(_).condition),
+      rule("equality")(_ => Effect.Rewritten),
+      rule("left_columns")(_ => Effect.Rewritten),
+      rule("right_columns")(_ => Effect.Rewritten)
+    ),
+    "temporal_join" -> Map(
+      rule("join_type")(TemporalRules.joinType),
+      rule("condition")(_ => Effect.exact),
+      rule("tolerance_micros")(TemporalRules.tolerance),
+      rule("history_micros")(TemporalRules.history),
+      rule("left_columns")(_ => Effect.Rewritten),
+      rule("right_columns")(_ => Effect.Rewritten)
+    ),
+    "rematch_join" -> Map(
+      // Rows that have not left wait as long as the changed query wants.
+      rule("rematch_micros")(_.longer("rematch_micros", key = 0)),
+      rule("columns")(_ => Effect.Rewritten)
+    ),
+    "rowtime_order" -> Map(rule("columns")(_ => Effect.Rewritten))
+  )
+
+  private def rejected(property: String): Rule = of => Seq(of.change(property, Effect.Rejected))
+
+  private def rules(property: String)(changes: Rule): (String, Rule) = property -> changes
+
+  private def rule(property: String)(effect: Comparison => Effect): (String, Rule) =
+    rules(property)(of => Seq(of.change(property, effect(of))))
+
+  /** @param passed what the operator has passed with the batch before, if that is recorded */
+  def changes(was: Description, is: Description, passed: => Option[Passed]): Seq[Change] = {
+    val of = new Comparison(was, is, () => passed)
+    if (was.kind != is.kind) Seq(Change("kind", was.kind, is.kind, Effect.Rejected))
+    else {
+      val rules = byKind.getOrElse(is.kind, Map.empty)
+      of.differing.flatMap(property => rules.getOrElse(property, rejected(property)).apply(of))
+    }
+  }
+}
+
+/** An operator before and after a change. */
+final private[evolve] class Comparison(
+    val was: Description,
+    val is: Description,
+    read: () => Option[Passed]
+) {
+  private lazy val passed = read()
+
+  /** Only what both of them have: a record of an older version may lack a property. */
+  def differing: Seq[String] = is.compared.keys.toSeq.sorted.filter { name =>
+    was.properties.get(name).exists(!isSame(_, is.properties(name)))
+  }
+
+  /** Whether a recorded text means the same as one of this session. */
+  def isSame(before: String, now: String): Boolean = SessionZone.isSame(before, was.zone, now)
+
+  def change(what: String, effect: Effect): Change =
+    Change(what, was.properties(what), is.properties(what), effect)
+
+  /** If a duration in microseconds is longer than before, rows that have left are missed. */
+  def longer(what: String, key: Int, reach: Long = 0): Effect =
+    if (is.properties(what).toLong <= was.properties(what).toLong) Effect.exact else evicted(key, reach)
+
+  /**
+   * The rows that have left are missed.
+   *
+   * @param key
+   *   watermark key of the column by which they have left
+   * @param reach
+   *   how much later than such a row its match may be, in microseconds
+   */
+  def evicted(key: Int, reach: Long): Effect =
+    passed.flatMap(_.evicted.lift(key)).fold[Effect](Effect.Unknown) {
+      case Watermark.Undefined => Effect.exact
+      case below => Effect.Unchanged(Seq(Missing(key, below, Watermark.postponed(below, -reach))))
+    }
+
+  /**
+   * Rows of any time up to the newest may be missed.
+   *
+   * @param key
+   *   watermark key of their column
+   */
+  def any(key: Int, reach: Long): Effect = passed match {
+    case Some(before) =>
+      before.newest.lift(key).filter(_ != Watermark.Undefined) match {
+        case Some(newest) =>
+          // It is known to the millisecond.
+          val after = newest + 1000
+          Effect.Unchanged(Seq(Missing(key, after, Watermark.postponed(after, -reach))))
+        case None if before.outputs.lift(key).contains(Watermark.Undefined) => Effect.exact
+        case None => Effect.Unknown
+      }
+    case None => Effect.Unknown
+  }
+}
+
+/** The rules of interval joins. */
+final private class IntervalRules(of: Comparison) {
+  private val before = RecordedInterval.of(of.was.properties)
+  private val now = RecordedInterval.of(of.is.properties)
+
+  def condition: Seq[Change] = (before, now) match {
+    case (Some(was), Some(is)) if was.times == is.times && was.sides == is.sides =>
+      val found = bounds(was, is) ++ Side.both.flatMap(only(_, was, is)) ++ pair(was, is)
+      if (found.nonEmpty) found else Seq(of.change("condition", Effect.exact))
+    case (Some(_), Some(_)) => Seq(of.change("condition", Effect.Rewritten))
+    case _ => Seq(of.change("condition", Effect.Unknown))
+  }
+
+  private def bounds(was: RecordedInterval, is: RecordedInterval): Seq[Change] = {
+    val pairs = (was.bounds ++ is.bounds).map(bound => (bound.out, bound.in)).distinct.sorted
+    for {
+      (out, in) <- pairs
+      (before, after) = (was.bound(out, in), is.bound(out, in))
+      if before != after
+    } yield Change(
+      "bound",
+      before.fold("none")(was.inWords),
+      after.fold("none")(is.inWords),
+      if (was.layout != is.layout) Effect.Rewritten
+      else if (after.exists(bound => before.forall(_.postpone > bound.postpone))) Effect.exact
+      else of.evicted(out, IntervalRules.reach(is.bounds, out))
+    )
+  }
+
+  private def only(side: Side, was: RecordedInterval, is: RecordedInterval): Option[Change] = {
+    val (removed, added) = differences(was.only(side), is.only(side))
+    Option.when(removed.nonEmpty || added.nonEmpty)(
+      Change(
+        s"${side.name}_condition",
+        all(was.only(side)),
+        all(is.only(side)),
+        // Rows in state are not tested again.
+        if (added.nonEmpty) Effect.Rewritten else IntervalRules.anyOf(side, of, is)
+      )
+    )
+  }
+
+  private def pair(was: RecordedInterval, is: RecordedInterval): Option[Change] = {
+    val (removed, added) = differences(was.pair, is.pair)
+    Option.when(removed.nonEmpty || added.nonEmpty)(
+      Change("condition", all(was.pair), all(is.pair), Effect.exact)
+    )
+  }
+
+  private def differences(was: Seq[String], is: Seq[String]): (Seq[String], Seq[String]) =
+    (was.filterNot(one => is.exists(of.isSame(one, _))), is.filterNot(one => was.exists(of.isSame(_, one))))
+
+  private def all(conjuncts: Seq[String]): String =
+    if (conjuncts.isEmpty) "none" else conjuncts.mkString(" AND ")
+}
+
+private object IntervalRules {
+
+  def joinType(of: Comparison): Effect = {
+    val types = Seq(of.was, of.is).map(_.properties("join_type")).map(JoinType.named)
+    (types, Seq(of.was, of.is).map(one => RecordedInterval.of(one.properties))) match {
+      case (Seq(Some(was), Some(is)), Seq(Some(before), Some(now))) =>
+        // Without an equality, the type decides which task has which rows.
+        if (before.routing != now.routing) Effect.Rewritten else joinType(was, is, of, now)
+      case _ => Effect.Unknown
+    }
+  }
+
+  private def joinType(was: JoinType, is: JoinType, of: Comparison, now: RecordedInterval): Effect = {
+    import StateStep._
+    val more = is.preserved -- was.preserved
+    if (is.filtered.isDefined)
+      if (was.filtered.isDefined) Effect.exact
+      else if (was.pads(Side.Left)) Effect.Unchanged(steps = Seq(RemoveMatched(Side.Left)))
+      // Which rows have been emitted with a match is not in the state.
+      else Effect.Rejected
+    else if (was.filtered.isDefined) {
+      // The left rows that are left have no match; those with one are gone.
+      val unpadded = if (is.pads(Side.Right)) Seq(Side.Right) else Nil
+      both((anyOf(Side.Left, of, now) +: unpadded.map(anyOf(_, of, now))), unpadded.map(CountAsMatched))
+    } else {
+      val sides = Side.both.filter(more)
+      both(sides.map(side => of.any(now.expiring(side).head, reach = 0)), sides.map(CountAsMatched))
+    }
+  }
+
+  private def both(effects: Seq[Effect], steps: Seq[StateStep]): Effect =
+    if (effects.contains(Effect.Unknown)) Effect.Unknown
+    else Effect.Unchanged(effects.collect { case Effect.Unchanged(later, _) => later }.flatten, steps)
+
+  /** Rows of a side from before the change are missed, whatever their times are. */
+  def anyOf(side: Side, of: Comparison, now: RecordedInterval): Effect = {
+    val key = now.expiring(side).head
+    of.any(key, reach(now.bounds, key))
+  }
+
+  /** How much later than a row its last match can be, in microseconds. */
+  def reach(bounds: Seq[TimeBound], out: Int): Long = bounds.filter(_.out == out).map(_.postpone).max
+}
+
+/** The rules of temporal and as-of joins. Facts have watermark key 0, versions have 1. */
+private object TemporalRules {
+
+  /** Rows get their match when they leave; those without a key wait only in an outer join. */
+  def joinType(of: Comparison): Effect =
+    if (of.is.properties("join_type") == JoinType.Inner.name) Effect.exact else of.any(0, reach = 0)
+
+  def history(of: Comparison): Effect = of.longer("history_micros", key = 1)
+
+  def tolerance(of: Comparison): Effect = {
+    val values = Seq(of.was, of.is).map(_.properties("tolerance_micros").toLongOption)
+    (values, of.is.properties("direction")) match {
+      case (Seq(Some(_), Some(_)), "forward") => Effect.exact // A waiting row keeps all that follow it.
+      case (Seq(Some(_), Some(now)), _) => of.longer("tolerance_micros", key = 1, reach = now)
+      // Without a tolerance, the newest version of each key stays.
+      case _ => Effect.Rejected
+    }
+  }
+}
