@@ -46,6 +46,7 @@ SECTIONS = {
         "monitoring",
         "tuning",
         "migration",
+        "evolution",
         "compatibility",
         "reliability",
         "benchmarks",
