@@ -162,6 +162,11 @@ print(
     sj.late_rows(query, streaming=True).isStreaming,
 )
 
+# evolution
+longer = sj.join(orders, deliveries, "id", within=("0 seconds", "2 hours"))
+for row in sj.evolution(longer, FOLDER / "checkpoints" / names[-1]).collect():
+    print("evolution:", row.join, row.what, row.was, row["is"], row.state, row.results)
+
 # explain_analyze, state, why, report, watch; of a query that runs
 running = sj.join(orders, deliveries, "id", within=within).writeStream.format("noop").queryName("looked_at")
 query = running.start(checkpointLocation=str(FOLDER / "looked_at"))
@@ -238,6 +243,7 @@ rejected("no such input", lambda: sj.delta_join({"o": "orders", "n": "nothing"},
 rejected("an upsert by no column", lambda: sj.upsert(ids, target, "none").start(checkpointLocation=str(FOLDER / "no")))
 rejected("not tied", lambda: sj.delta_join(inputs, "o.id < d.id", spark=spark))
 rejected("bounds of a batch", lambda: sj.bounds(found.toDF()))
+rejected("evolution without a checkpoint", lambda: sj.evolution(longer, FOLDER / "orders"))
 rejected("bounds of an unbounded join", lambda: sj.bounds(orders.join(deliveries, "id")))
 rejected("a column in SQL", lambda: spark.sql("SELECT id, sj_idle_after('{}') FROM orders_now"))
 rejected(

@@ -12,8 +12,9 @@ Arrangements: ``arrange`` keeps a collection with its indexes for many queries, 
 ``delta_join`` joins them, and streams look up a ``table``. ``upsert`` keeps the current rows of changes in a table, a
 database or a topic.
 
-Inspection: ``bounds`` shows what joins keep in state, and ``late_rows`` the rows that they dropped.
-``explain_analyze``, ``why``, ``state``, ``report`` and ``watch`` show what a query does.
+Inspection: ``bounds`` shows what joins keep in state, ``late_rows`` the rows that they dropped, and ``evolution`` what
+a changed query means for its checkpoint. ``explain_analyze``, ``why``, ``state``, ``report`` and ``watch`` show what a
+query does.
 """
 
 from streamjoin._packaging import exports

@@ -10,6 +10,7 @@ from streamjoin.arrangements import arrangement as arrangement
 from streamjoin.arrangements import table as table
 from streamjoin.errors import Condition as Condition
 from streamjoin.errors import StreamJoinError as StreamJoinError
+from streamjoin.inspection import evolution as evolution
 from streamjoin.inspection import explain_analyze as explain_analyze
 from streamjoin.inspection import state as state
 from streamjoin.inspection import why as why

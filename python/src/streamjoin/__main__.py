@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from streamjoin._packaging.jars import jar_path
 from streamjoin._packaging.version import __version__
@@ -20,6 +21,8 @@ def main() -> int:
     watch = commands.add_parser("watch", help="show a query's joins live, until q or Ctrl-C")
     watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks")
     watch.add_argument("--once", action="store_true", help="print the table once")
+    evolution = commands.add_parser("evolution", help="show what a checkpoint records of its joins")
+    evolution.add_argument("checkpoint", help="a local folder")
     report = commands.add_parser("report", help="write a report of a query's batches as one HTML file")
     for command in (watch, report):
         command.add_argument(
@@ -33,6 +36,10 @@ def main() -> int:
             print(jar_path(arguments.spark))
         elif arguments.command == "version":
             print(__version__)
+        elif arguments.command == "evolution":
+            from streamjoin.monitoring import _recorded
+
+            print("\n".join(_recorded.recorded(Path(arguments.checkpoint))))
         else:
             # Only these two need more than the standard library; neither needs PySpark.
             from streamjoin.monitoring import _command_line

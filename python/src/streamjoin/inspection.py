@@ -1,16 +1,58 @@
-"""What a query keeps, which input holds the others back, and its state as a table."""
+"""What a query keeps, which input holds the others back, its state as a table, and what a change of it means."""
 
+from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._arguments.checks import require_type, wrong_argument
+from streamjoin._arguments.checks import require_dataframes, require_type, wrong_argument
 from streamjoin._arguments.queries import session_of
 from streamjoin._arguments.renamed import renamed_argument
 from streamjoin._display.notebook import with_html_table
-from streamjoin._spark.calls import call_table_function
+from streamjoin._spark.calls import call_function, call_table_function
 from streamjoin._spark.checks import check_session
+
+
+def evolution(df: DataFrame, checkpoint: str | Path) -> DataFrame:
+    """Return how a query differs from the one of a checkpoint, and what that means for the state and the results.
+
+    The query is analyzed, not started, and nothing is written. ``spark.streamjoin.evolve`` decides which of the changes
+    ``start()`` accepts.
+
+    Args:
+        df: The changed query: a streaming DataFrame, before ``writeStream``.
+        checkpoint: The folder of ``checkpointLocation``, with at least one committed batch.
+
+    Returns:
+        A batch DataFrame, which a notebook shows as a table, with a row for each join and change; without changes it
+        is empty. Columns: ``join`` (its number, counted from the inputs up; null for a change of the whole query),
+        ``what`` (the property that differs), ``was``, ``is``, ``state`` (what happens to the rows in state:
+        ``unchanged`` or ``rejected``), ``results`` (``exact``; ``complete from`` an event time; ``none`` if the change
+        is rejected) and ``advice``.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.
+        pyspark.errors.AnalysisException: ``STREAMJOIN_NOT_A_STREAM``, ``STREAMJOIN_NO_STATE``; or the ``STREAMJOIN_``
+            condition of a join that ``start()`` would reject.
+
+    Source:
+        Feldera, ``bootstrap_policy``.
+
+    Example:
+        >>> joined = sj.join(orders, deliveries, "order_id", within=("0 seconds", "1 hour"))
+        >>> query = joined.writeStream.start(format="noop", checkpointLocation="checkpoints/evolving")
+        >>> query.processAllAvailable()
+        >>> query.stop()
+        >>> shorter = sj.join(orders, deliveries, "order_id", within=("0 seconds", "30 minutes"))
+        >>> [(row.what, row.state, row.results) for row in evolution(shorter, "checkpoints/evolving").collect()]
+        [('bound', 'unchanged', 'exact')]
+    """
+    require_dataframes("sj.evolution", "the streaming DataFrame with the joins, before writeStream", df)
+    if not isinstance(checkpoint, str | Path):
+        raise wrong_argument("sj.evolution", "the path of a checkpoint", checkpoint)
+    check_session(df.sparkSession)
+    return with_html_table(call_function(df, "sj_evolution", checkpoint=str(checkpoint)))
 
 
 def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:

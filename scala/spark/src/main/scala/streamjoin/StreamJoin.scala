@@ -65,6 +65,20 @@ object StreamJoin {
   def bounds(df: DataFrame): DataFrame = invoke(df, "sj_bounds")()
 
   /**
+   * Returns how a query differs from the one of a checkpoint, one change per row. The columns are
+   * the number of the join, counted from the inputs up; the property that differs; what it was and
+   * what it is; what happens to the rows in state; what is known of the results; and advice. The
+   * query is not started, and nothing is written.
+   *
+   * @param checkpoint
+   *   folder of `checkpointLocation`
+   * @throws org.apache.spark.sql.AnalysisException
+   *   for a join that `start()` would reject
+   */
+  def evolution(df: DataFrame, checkpoint: String): DataFrame =
+    invoke(df, "sj_evolution")("checkpoint" -> checkpoint)
+
+  /**
    * Returns the rows that the joins of a query have dropped as late, up to its last committed
    * batch. The query must run with `spark.streamjoin.lateRows=keep`.
    *

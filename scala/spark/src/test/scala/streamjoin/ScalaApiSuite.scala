@@ -349,6 +349,10 @@ class ScalaApiSuite extends AnyFunSuite with SparkTest {
       )
       assert(kept.where("left.order_id = 7").count() == 1)
     } finally query.stop()
+    assert(StreamJoin.evolution(joined, checkpoint).isEmpty)
+    val inner = StreamJoin.interval(orders, deliveries).on("order_id").within("1 hour").toDF()
+    val changes = StreamJoin.evolution(inner, checkpoint).select("join", "what", "is", "results").collect()
+    assert(changes.map(_.mkString(" ")).toSeq == Seq("1 join_type inner exact"))
   }
 
   test("the session") {

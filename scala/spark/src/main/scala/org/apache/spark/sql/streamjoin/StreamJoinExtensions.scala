@@ -38,10 +38,11 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => RematchTables)
     extensions.injectPostHocResolutionRule(_ => ResolveTablesUncached)
     // Functions of the API on a DataFrame, before Spark looks them up. A function of a table or a
-    // DataFrame is replaced once its input is resolved; sj_bounds needs the whole query.
+    // DataFrame is replaced once its input is resolved; sj_bounds and sj_evolution need the whole
+    // query.
     extensions.injectHintResolutionRule(ResolveFrameFunctions(_))
     extensions.injectResolutionRule(ResolveFrameCalls(_))
-    extensions.injectPostHocResolutionRule(AnswerBoundsFunction(_))
+    extensions.injectPostHocResolutionRule(AnswerQueryFunctions(_))
     // As-of joins of two streams, before Spark's optimizer rewrites them.
     extensions.injectPostHocResolutionRule(_ => ResolveAsOfJoins)
     // start(): rejects queries, and hides joins from Spark's checker. The injection point is named

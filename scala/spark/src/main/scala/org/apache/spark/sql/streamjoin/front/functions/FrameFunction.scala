@@ -55,8 +55,9 @@ private[streamjoin] object FrameFunction {
   private def planOf(frame: DataFrame): LogicalPlan =
     frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
 
-  /** It is answered once the whole query is analyzed, see rules.query.AnswerBoundsFunction. */
+  /** They are answered once the whole query is analyzed, see rules.query.AnswerQueryFunctions. */
   val Bounds = "sj_bounds"
+  val Evolution = "sj_evolution"
 
   /** Python uses it to find out which column a `Column` refers to. */
   val Column = "sj_column"
@@ -64,6 +65,7 @@ private[streamjoin] object FrameFunction {
   /** A new function is an entry in the table and a builder here. */
   val builders: Map[String, Call => LogicalPlan] = Map(
     Bounds -> (_.child),
+    Evolution -> (_.child),
     "sj_within" -> { call =>
       IntervalJoins.within(call.child, call.arguments.get("lower"), call.arguments.text("upper"))
     },

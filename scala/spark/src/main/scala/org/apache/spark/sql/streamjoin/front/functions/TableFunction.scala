@@ -25,6 +25,7 @@ import org.apache.spark.sql.streamjoin.base.{
   RunningQuery,
   StreamJoinConf
 }
+import org.apache.spark.sql.streamjoin.evolve.UnresolvedEvolution
 import org.apache.spark.sql.streamjoin.joins.interval.UnresolvedBounds
 import org.apache.spark.sql.streamjoin.joins.order.ImposeOrder
 import org.apache.spark.sql.streamjoin.joins.temporal.DeclaredVersions
@@ -70,6 +71,9 @@ private[streamjoin] object TableFunction {
       DeclaredVersions.of(call.session, call.arguments, call.child)
     },
     "sj_bounds" -> (call => UnresolvedBounds(call.arguments[LogicalPlan]("query"))),
+    "sj_evolution" -> { call =>
+      UnresolvedEvolution(call.arguments[LogicalPlan]("query"), call.arguments.text("checkpoint"))
+    },
     "sj_late_rows" -> lateRows,
     "sj_explain_analyze" -> explainAnalyze,
     "sj_why" -> why,

@@ -1,10 +1,11 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.operator.explain.{JoinNames, WatermarkExplain}
+import org.apache.spark.sql.streamjoin.plans.QueryFunction
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
@@ -183,14 +184,13 @@ private[streamjoin] object BoundsOfQuery {
   }
 }
 
-/** The placeholder for `sj_bounds(TABLE(query))` until the query is analyzed. */
+/** The placeholder for `sj_bounds(TABLE(query))`. */
 final private[streamjoin] case class UnresolvedBounds(output: Seq[Attribute], child: LogicalPlan)
-    extends UnaryNode {
+    extends QueryFunction {
+  override def call: String = "sj.bounds"
 
-  /** The result is a batch table even if the query is a stream. */
-  override def isStreaming: Boolean = false
-
-  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override def answer(query: LogicalPlan, session: SparkSession): Seq[Row] =
+    BoundsOfQuery.rows(query, session)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedBounds =
     copy(child = newChild)

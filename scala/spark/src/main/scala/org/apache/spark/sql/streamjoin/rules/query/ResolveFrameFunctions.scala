@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION
 import org.apache.spark.sql.streamjoin.base.CallArguments
+import org.apache.spark.sql.streamjoin.evolve.UnresolvedEvolution
 import org.apache.spark.sql.streamjoin.front.functions.{FrameCall, FrameFunction}
 import org.apache.spark.sql.streamjoin.joins.interval.UnresolvedBounds
 import org.apache.spark.sql.types.StringType
@@ -72,8 +73,11 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
         else CallArguments.wrongCall(function.call, "STREAMJOIN_CALL.STAR")
       )
     }
-    if (function.name == FrameFunction.Bounds) UnresolvedBounds(child)
-    else FrameCall(function, values, columns, child)
+    function.name match {
+      case FrameFunction.Bounds => UnresolvedBounds(child)
+      case FrameFunction.Evolution => UnresolvedEvolution(child, values.text("checkpoint"))
+      case _ => FrameCall(function, values, columns, child)
+    }
   }
 
   /** Anywhere else, Spark would only report an unknown function. */

@@ -1,0 +1,84 @@
+"""``python -m streamjoin evolution``: what a checkpoint records of its joins, without a session and without PySpark."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from streamjoin.errors import StreamJoinError
+
+# Other fields of a record than the properties that a change is compared with.
+_OTHERS = {
+    "version",
+    "kind",
+    "partitions",
+    "rewritten",
+    "changed",
+    "from",
+    "bounds_micros",
+    "time_columns",
+    "time_sides",
+    "time_windows",
+    "left_condition",
+    "right_condition",
+    "pair_condition",
+    "routing",
+}
+
+
+def recorded(checkpoint: Path) -> list[str]:
+    """Return what a checkpoint in a local folder records of its joins, in lines.
+
+    Raises:
+        StreamJoinError: ``STREAMJOIN_NO_STATE``.
+    """
+    joins = [_read(file) for file in _numbered(checkpoint / "stream-joins")]
+    if not joins:
+        raise StreamJoinError("STREAMJOIN_NO_STATE.NO_OPERATOR", checkpoint=str(checkpoint))
+    committed = [int(file.name) for file in _numbered(checkpoint / "commits")]
+    last = f"batch {committed[-1]} is the last committed one" if committed else "no batch has been committed"
+    gaps = _gaps(checkpoint)
+    lines = [last]
+    for number, join in enumerate(joins, 1):
+        changed: dict[str, Any] = join.get("changed", join)
+        is_attempt = changed is not join and (not committed or changed["from"] > committed[-1])
+        lines += ["", f"join {number}: {join['kind']}, {_partitions(join)}"]
+        lines += _properties(join if is_attempt else changed)
+        if is_attempt:
+            lines += [f"  batch {changed['from']} has been attempted with:", *_properties(changed, "    ")]
+        if number in gaps:
+            lines.append(f"  complete from {gaps[number]}")
+    return lines
+
+
+def _numbered(folder: Path) -> list[Path]:
+    found = [file for file in folder.iterdir() if file.name.isdigit()] if folder.is_dir() else []
+    return sorted(found, key=lambda file: int(file.name))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _partitions(join: dict[str, Any]) -> str:
+    number = join["rewritten"][-1]["partitions"] if join.get("rewritten") else join.get("partitions")
+    return f"{number} partition{'' if number == 1 else 's'}"
+
+
+def _properties(join: dict[str, Any], indent: str = "  ") -> list[str]:
+    return [f"{indent}{name}: {value}" for name, value in sorted(join.items()) if name not in _OTHERS]
+
+
+def _gaps(checkpoint: Path) -> dict[int, str]:
+    """Return the time from which the results of a join are complete, by its number, if they may lack rows."""
+    found: dict[int, int] = {}
+    for file in _numbered(checkpoint / "keyed-watermarks")[-1:]:
+        for gap in _read(file).get("gaps", ()):
+            number = gap["operator"] + 1
+            found[number] = max(found.get(number, gap["completeFromMicros"]), gap["completeFromMicros"])
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return {
+        number: (epoch + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+        for number, micros in found.items()
+    }

@@ -1,0 +1,82 @@
+package org.apache.spark.sql.streamjoin.evolve
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
+import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog}
+import org.apache.spark.sql.streamjoin.plans.{QueryFunction, StatefulNode}
+import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
+import org.apache.spark.sql.{Row, SparkSession}
+
+/**
+ * The changes of a query since the last committed batch of a checkpoint, as `sj.evolution` shows
+ * them. It writes nothing.
+ */
+private[streamjoin] object EvolutionOfQuery {
+
+  /** The number of the join, counted from the inputs up; null for a change of the whole query. */
+  val Schema: StructType = Seq("what", "was", "is", "state", "results", "advice")
+    .foldLeft(new StructType().add("join", IntegerType))(_.add(_, StringType, nullable = false))
+
+  def rows(analyzed: LogicalPlan, checkpoint: Path, session: SparkSession): Seq[Row] = {
+    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+    if (CommittedBatches.last(checkpoint, hadoopConf).isEmpty)
+      throw nothing("STREAMJOIN_NO_STATE.NO_BATCH", checkpoint)
+    if (!files.exists(new Path(checkpoint, OperatorLog.Directory)))
+      throw nothing("STREAMJOIN_NO_STATE.NO_OPERATOR", checkpoint)
+    of(OptimizedQuery.nodes(PreparedQuery.of(analyzed), session), checkpoint, hadoopConf, session)
+  }
+
+  private def of(
+      nodes: Seq[StatefulNode],
+      checkpoint: Path,
+      hadoopConf: Configuration,
+      session: SparkSession
+  ): Seq[Row] = {
+    val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, nodes, planned = true)
+    val recorded = new OperatorLog(session, checkpoint).all.size
+    val number = Option.when(recorded != nodes.size)(
+      Change(OperatorLog.Number, recorded.toString, nodes.size.toString, Effect.Rejected)
+    )
+    val pending = evolution.pending(CommittedBatches.lastPlanned(checkpoint, hadoopConf)).map { batch =>
+      Row(null, "pending_batch", batch.toString, "none", "rejected", "none", Evolution.FinishPending)
+    }
+    number.map(row(null, _)).toSeq ++ pending ++ evolution.changes.toSeq.sortBy(_._1).flatMap {
+      case (ordinal, all) => all.map(row(Int.box(ordinal + 1), _))
+    }
+  }
+
+  private def row(join: Integer, change: Change): Row =
+    Row(join, change.what, change.was, change.is, change.state, change.results, change.advice)
+
+  private def nothing(condition: String, checkpoint: Path) =
+    StreamJoinErrors.analysis(condition, "checkpoint" -> checkpoint.toString)
+}
+
+/** The placeholder for `sj_evolution(TABLE(query), checkpoint)`. */
+final private[streamjoin] case class UnresolvedEvolution(
+    output: Seq[Attribute],
+    checkpoint: String,
+    child: LogicalPlan
+) extends QueryFunction {
+  override def call: String = "sj.evolution"
+
+  override def answer(query: LogicalPlan, session: SparkSession): Seq[Row] =
+    EvolutionOfQuery.rows(query, new Path(checkpoint), session)
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): UnresolvedEvolution =
+    copy(child = newChild)
+}
+
+private[streamjoin] object UnresolvedEvolution {
+  def apply(query: LogicalPlan, checkpoint: String): UnresolvedEvolution =
+    UnresolvedEvolution(DataTypeUtils.toAttributes(EvolutionOfQuery.Schema), checkpoint, query)
+}
