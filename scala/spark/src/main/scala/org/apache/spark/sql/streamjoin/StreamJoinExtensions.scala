@@ -6,6 +6,7 @@ import org.apache.spark.sql.streamjoin.rules.batch.{
   PushFilters,
   ReadOneVersion,
   RecognizeJoins,
+  ReplaceTakenOverJoins,
   StreamJoinStrategy
 }
 import org.apache.spark.sql.streamjoin.rules.query._
@@ -79,6 +80,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPreCBORule(_ => ReadOneVersion)
     // Each batch: the physical operator, bound to its state and its watermarks.
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))
+    // Each batch: a join that has taken over one of Spark's replaces it once it has Spark's id.
+    extensions.injectColumnar(_ => ReplaceTakenOverJoins)
   }
 }
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.batch
 
 import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
-import java.util.{Collections, WeakHashMap}
+import java.util.{Collections, UUID, WeakHashMap}
 
 import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
@@ -25,7 +25,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog, OutlineLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog, OutlineLog, SparksJoin, TakeOver}
 import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
@@ -33,6 +33,8 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,
   KeyedWatermarkLog,
+  OutputFloor,
+  Passed,
   QueryWatermarks,
   WatermarkId,
   WatermarkKeys,
@@ -61,6 +63,10 @@ import streamjoin.core.Watermark
  *   Spark's own watermark of this batch, in milliseconds
  * @param hadoopConf
  *   configuration for the state stores, broadcast once per run
+ * @param takenOver
+ *   the operators that have taken over a join of Spark's
+ * @param isFirst
+ *   whether our operators run in no earlier batch of this run
  * @param states
  *   by operator ordinal: where the state is, for the operators known in this run
  * @param observed
@@ -77,6 +83,8 @@ final private[streamjoin] class BatchBinding(
     val hadoopConf: Broadcast[SerializableConfiguration],
     watermarkLog: KeyedWatermarkLog,
     operatorLog: OperatorLog,
+    takenOver: TakenOverJoins,
+    isFirst: Boolean,
     states: mutable.Map[Int, StatePlaces],
     observed: TrieMap[Int, ObservedRows],
     evolution: Option[Evolution],
@@ -103,7 +111,7 @@ final private[streamjoin] class BatchBinding(
   def state(ordinal: Int, number: (Int, Int) => Int): Generation = states
     .getOrElseUpdate(
       ordinal,
-      operatorLog.generations(ordinal) match {
+      generations(ordinal) match {
         case None =>
           StatePlaces(Generation(0, number(StreamJoinConf.partitions(execution.numStateStores), 0)))
         case Some(recorded) =>
@@ -111,13 +119,53 @@ final private[streamjoin] class BatchBinding(
             recorded,
             batch,
             now => number(StreamJoinConf.setPartitions.getOrElse(now), now),
-            provider
+            provider,
+            isSparks = isTakenOver(ordinal)
           )
       }
     )
     .current
 
   def state(ordinal: Int): Generation = states(ordinal).current
+
+  private def generations(ordinal: Int): Option[Seq[Generation]] =
+    if (!isTakenOver(ordinal)) operatorLog.generations(ordinal)
+    else
+      Some(sparksGeneration +: takenOver.takeOver.toSeq.flatMap(_.attempted(ordinal, batch)))
+
+  /** The state of Spark's own operators. */
+  private def sparksGeneration: Generation = Generation(0, execution.numStateStores)
+
+  /** Whether an operator takes over a join of Spark's in this batch. */
+  def isTakenOver(ordinal: Int): Boolean = takenOver.begun.contains(ordinal)
+
+  /** Whether an operator has the id and the name of a join of Spark's. */
+  def hasSparksId(ordinal: Int): Boolean = takenOver.operators.contains(ordinal)
+
+  /** The join of Spark's that an operator takes over in this batch, and where its state is. */
+  def sparksState(ordinal: Int): (SparksJoin, StatefulOperatorStateInfo) = {
+    val join = takenOver.begun(ordinal)
+    // Another run id, for stores of their own: those of a batch that Spark has run may be open.
+    val info = stateInfo(ordinal, sparksGeneration).copy(queryRunId = UUID.randomUUID())
+    join -> info
+  }
+
+  /**
+   * By operator ordinal, in microseconds: Spark's operators above receive no lower watermark. Those
+   * of a taken-over join have received the watermark of Spark's own join, which may be higher.
+   */
+  private val raisedFloors = mutable.Map.empty[Int, Long]
+
+  def floor(ordinal: Int): Long = raisedFloors.getOrElse(ordinal, Watermark.Undefined)
+
+  def raiseFloor(ordinal: Int, micros: Long): Unit =
+    raisedFloors(ordinal) = math.max(micros, floor(ordinal))
+
+  /** Whether it is the first batch of the run, Spark's own ones included. */
+  def isFirstOfRun: Boolean = execution.isFirstBatch
+
+  /** Whether Spark first asks for the output watermarks of the previous batch. */
+  def asksForPrevious: Boolean = isFirstOfRun && sparkLate > 0
 
   /**
    * The provider of an operator's state stores. Spark's own operators keep the one of the
@@ -146,7 +194,7 @@ final private[streamjoin] class BatchBinding(
 
   /** Locates the state of an operator. */
   def stateInfo(ordinal: Int, generation: Generation): StatefulOperatorStateInfo = {
-    val operator = OperatorLog.FirstId + ordinal
+    val operator = takenOver.id(ordinal)
     val isNew = generation.folder.isDefined && generation.from == batch
     // Spark compares the ids that the tasks started from with these.
     if (isNew && generation.storeIds.nonEmpty)
@@ -170,7 +218,7 @@ final private[streamjoin] class BatchBinding(
    */
   def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
     if (hasEnded) next.values(sparkWatermarkMs)
-    else if (execution.isFirstBatch && sparkLate > 0 && lateTaken.add(ordinal)) emittedValues
+    else if (asksForPrevious && lateTaken.add(ordinal)) emittedValues
     else evictionValues
 
   private val lateTaken = mutable.Set.empty[Int]
@@ -198,8 +246,9 @@ final private[streamjoin] class BatchBinding(
    * operator, because no other code of streamjoin runs before the first batch.
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
-    evolution.foreach { changed =>
-      changed.record(node, partitions)
+    if (isFirst) {
+      if (isTakenOver(node.ordinal)) recordTakeOver(node)
+      else evolution.foreach(_.record(node, partitions))
       if (!states(node.ordinal).isRecorded) operatorLog.abandon(node.ordinal, batch)
       rewriting(node.ordinal).foreach { case (before, next) =>
         logInfo(
@@ -209,6 +258,15 @@ final private[streamjoin] class BatchBinding(
         )
       }
     }
+
+  private def recordTakeOver(node: StatefulNode): Unit = {
+    val written = Some(states(node.ordinal)).filter(_.isRecorded).map(_.current)
+    operatorLog.takeOver(node, takenOver.taken(node.ordinal), sparksGeneration +: written.toSeq)
+    logInfo(
+      s"Batch $batch takes over the state of operator ${node.ordinal + 1} (${node.kind}) from Spark's own join, " +
+        s"whose operator is ${takenOver.id(node.ordinal)}"
+    )
+  }
 
   /**
    * The last step of a batch, after it has run: computes the watermarks of the next batch and
@@ -225,7 +283,7 @@ final private[streamjoin] class BatchBinding(
       )
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
-      if (execution.isFirstBatch) recordOutlines()
+      if (isFirst) recordOutlines()
       operators(execution).foreach { exec =>
         val observed = observedRows(exec.ordinal)
         observed.add(
@@ -244,7 +302,10 @@ final private[streamjoin] class BatchBinding(
     val values = eviction.valuesOfPlan(sparkEviction)
     val newest = watermarks.newest(execution.executedPlan)
     val passed = operators(execution).map(exec => exec.ordinal -> exec.passed(values, newest))
-    watermarks.copy(continuity = eviction.continuity.after(passed.toMap))
+    val floors = raisedFloors.map { case (ordinal, micros) =>
+      ordinal -> OutputFloor(batch, Passed(outputs = Nil, forSpark = micros))
+    }
+    watermarks.copy(continuity = eviction.continuity.withFloors(floors.toMap).after(passed.toMap))
   }
 
   /** By ordinal, in microseconds. */
@@ -328,6 +389,8 @@ final private[streamjoin] class BatchBinding(
       hadoopConf,
       watermarkLog,
       operatorLog,
+      takenOver.later,
+      isFirst = false,
       states,
       observed,
       None,
@@ -425,19 +488,22 @@ private[streamjoin] object BatchBinding extends Logging {
     val log = new KeyedWatermarkLog(session, checkpoint)
     val operatorLog = new OperatorLog(session, checkpoint)
     val batch = execution.currentBatchId
+    val takeOver = new TakeOver(session, checkpoint)
+    val takesOver = batch > 0 && takeOver.isDue
     // A batch that runs again recomputes all later entries. A first batch that was never committed
-    // does not count.
-    log.purgeAfter(if (batch == 0) -1 else batch)
+    // does not count, nor does one that Spark's own join has run since.
+    log.purgeAfter(if (batch == 0) -1 else if (takesOver) batch - 1 else batch)
     if (batch == 0) operatorLog.purgeAfter(-1)
     val (sparkLate, sparkEviction) = sparkWatermarks(execution)
 
     val late =
       if (batch == 0) QueryWatermarks.none(keys)
+      else if (takesOver) raised(QueryWatermarks.none(keys), sparkLate)
       else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
     val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
-      val floor = if (resumesFromSpark) Some(sparkEviction).filter(_ > 0) else None
       // How far the operators have come is not known.
-      val watermarks = floor.fold(late)(late.atLeast).withoutPassed
+      val watermarks =
+        (if (takesOver || resumesFromSpark) raised(late, sparkEviction) else late).withoutPassed
       log.add(batch, watermarks.entry)
       watermarks
     }
@@ -446,7 +512,8 @@ private[streamjoin] object BatchBinding extends Logging {
       checkpoint,
       batch,
       eviction.continuity,
-      if (execution.isFirstBatch) OptimizedQuery.nodesIn(execution.optimizedPlan) else Nil
+      // There is no record of a join of Spark's to compare with.
+      if (takesOver) Nil else OptimizedQuery.nodesIn(execution.optimizedPlan)
     )
     evolution.check()
     evolution.inWords.foreach(logWarning(_))
@@ -456,7 +523,7 @@ private[streamjoin] object BatchBinding extends Logging {
     if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
     // A run may be shorter than the purge interval.
     purge(batch, log, folder, hadoopConf)
-    operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain)
+    operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain, keepsSparks = takesOver)
     new BatchBinding(
       batch,
       evolution.applied(late),
@@ -471,6 +538,9 @@ private[streamjoin] object BatchBinding extends Logging {
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
       operatorLog,
+      if (takesOver) TakenOverJoins.begin(takeOver, takeOver.sources(execution.optimizedPlan))
+      else TakenOverJoins.recorded(operatorLog),
+      isFirst = true,
       mutable.Map.empty,
       TrieMap.empty,
       Some(evolution),
@@ -479,9 +549,14 @@ private[streamjoin] object BatchBinding extends Logging {
     )
   }
 
+  /** Spark's watermark in milliseconds; it is 0 until there is one. */
+  private def raised(watermarks: QueryWatermarks, spark: Long): QueryWatermarks =
+    if (spark > 0) watermarks.atLeast(spark) else watermarks
+
   /**
    * Spark's committed watermark is a lower bound for every key under its `min` policy: it combines
-   * only our watermarks.
+   * only our watermarks. When a join of Spark's is taken over, it is one under any policy: by it,
+   * Spark has dropped late rows and evicted.
    */
   private def resumesFromSpark: Boolean =
     SQLConf.get.getConf(

@@ -31,12 +31,15 @@ private[batch] object StatePlaces {
    *   the number of partitions, given the one that there is
    * @param provider
    *   class of the state store's provider, given the one that there is
+   * @param isSparks
+   *   whether the state that there is is that of a join of Spark's
    */
   def of(
       recorded: Seq[Generation],
       batch: Long,
       partitions: Int => Int,
-      provider: Option[String] => Option[String]
+      provider: Option[String] => Option[String],
+      isSparks: Boolean = false
   ): StatePlaces = {
     val (begun, attempted) = recorded.partition(each => each.folder.isEmpty || each.from < batch)
     val now = begun.last
@@ -44,7 +47,7 @@ private[batch] object StatePlaces {
     val folder = s"$batch-${UUID.randomUUID().toString.take(8)}"
     val next =
       Generation(batch, partitions(now.partitions), Some(folder), provider = provider(now.provider))
-    if (next.isLike(now)) StatePlaces(now, isRecorded = false)
+    if (next.isLike(now) && !isSparks) StatePlaces(now, isRecorded = false)
     else
       attempted
         .find(next.isLike)

@@ -26,6 +26,8 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
  *   what follows from the properties, for programs; it is not compared
  * @param changed
  *   the first batch of a changed query, and the description from then on
+ * @param takenOver
+ *   of an operator whose first generation is the state of a join of Spark's
  */
 final private[streamjoin] case class Description(
     kind: String,
@@ -33,7 +35,8 @@ final private[streamjoin] case class Description(
     zone: Option[String] = None,
     generations: Seq[Generation] = Nil,
     derived: Set[String] = Set.empty,
-    changed: Option[(Long, Description)] = None
+    changed: Option[(Long, Description)] = None,
+    takenOver: Option[TakenOver] = None
 ) {
   import Description._
 
@@ -44,7 +47,7 @@ final private[streamjoin] case class Description(
    * attempt that has failed.
    */
   def before(batch: Long): Description = changed match {
-    case Some((from, next)) if from < batch => next.copy(generations = generations)
+    case Some((from, next)) if from < batch => next.copy(generations = generations, takenOver = takenOver)
     case _ => copy(changed = None)
   }
 
@@ -84,6 +87,19 @@ private[streamjoin] object Description {
   private[checkpoint] val PartitionsKey = "partitions"
   private[checkpoint] val GenerationsKey = "rewritten"
   private[checkpoint] val ChangedKey = "changed"
+  private[checkpoint] val TakenOverKey = "takenOver"
+
+  /** What is stored next to the properties. */
+  private[checkpoint] val Others = Set(
+    "version",
+    "from",
+    KindKey,
+    PartitionsKey,
+    GenerationsKey,
+    ChangedKey,
+    TakenOverKey,
+    SessionZone.Key
+  )
 }
 
 /** A folder of the checkpoint with one description per file. */
@@ -107,6 +123,9 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
         }
       }
     }
+    entry.takenOver.foreach { taken =>
+      root.putObject(TakenOverKey).put("operator", taken.operator).put("newestVersion", taken.newest)
+    }
     entry.changed.foreach { case (from, next) =>
       val node = root.putObject(ChangedKey).put("from", from)
       node.put(KindKey, next.kind)
@@ -124,7 +143,10 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
     val first = root.path(PartitionsKey).asText.toIntOption.map(Generation(0, _))
     described(root).copy(
       generations = first.toSeq ++ root.path(GenerationsKey).elements.asScala.map(generation),
-      changed = Option(root.get(ChangedKey)).map(next => next.path("from").asLong -> described(next))
+      changed = Option(root.get(ChangedKey)).map(next => next.path("from").asLong -> described(next)),
+      takenOver = Option(root.get(TakenOverKey)).map { taken =>
+        TakenOver(taken.path("operator").asLong, taken.path("newestVersion").asLong)
+      }
     )
   }
 
@@ -132,7 +154,7 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
     val texts = node.properties().asScala.map(each => each.getKey -> each.getValue.asText).toMap
     Description(
       texts.getOrElse(KindKey, throw unreadable(s"it has no $KindKey")),
-      texts -- Seq("version", "from", KindKey, PartitionsKey, GenerationsKey, ChangedKey, SessionZone.Key),
+      texts -- Others,
       texts.get(SessionZone.Key)
     )
   }

@@ -16,13 +16,13 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
     extends DescriptionLog(session, checkpoint, OperatorLog.Directory) {
 
   /**
-   * Version 3 has generations and changes: an older release would read the first of them, so it
-   * fails.
+   * Version 3 has generations, changes, and operators that have taken over one of Spark's: an older
+   * release would read the first description and state, so it fails.
    */
   override protected def version: Int = 3
 
   override protected def versionOf(entry: Description): Int =
-    if (entry.generations.size > 1 || entry.changed.isDefined) 3 else 2
+    if (entry.generations.size > 1 || entry.changed.isDefined || entry.takenOver.isDefined) 3 else 2
 
   override protected def readable: Set[Int] = Set(2, 3)
 
@@ -31,6 +31,10 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
     if (recorded.generations.isEmpty) throw unreadable(s"it has no ${Description.PartitionsKey}")
     recorded.generations
   }
+
+  /** The same without the state of a join of Spark's. */
+  def states(ordinal: Int): Option[Seq[Generation]] =
+    generations(ordinal).map(all => if (recorded(ordinal).exists(_.takenOver.isDefined)) all.tail else all)
 
   /** Records where the state of an operator is from a batch on. */
   def begin(ordinal: Int, generation: Generation): Unit =
@@ -49,6 +53,18 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
       if (changed != recorded) replace(ordinal.toLong, changed)
     }
 
+  /** The id of an operator, by which its state is found. */
+  def id(ordinal: Int): Long = idOf(ordinal, get(ordinal.toLong).flatMap(_.takenOver))
+
+  /**
+   * Records an operator in place of one of Spark's, before its first batch. It replaces the record
+   * of a failed attempt.
+   */
+  def takeOver(node: StatefulNode, taken: TakenOver, generations: Seq[Generation]): Unit = {
+    val now = OperatorLog.describe(node).copy(generations = generations, takenOver = Some(taken))
+    replace(node.ordinal.toLong, now.recordedNow)
+  }
+
   /** The operators that are recorded, by ordinal. */
   def all: Seq[Description] =
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
@@ -59,14 +75,19 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
    *
    * @param retained
    *   the first batch that may run again
+   * @param keepsSparks
+   *   whether the state of Spark's own joins is kept, because the next batch needs it
    */
-  def purgeStates(retained: Long): Unit = {
+  def purgeStates(retained: Long, keepsSparks: Boolean): Unit = {
     val rewritten = new Path(checkpoint, Generation.Directory)
-    val operators = all.map(_.generations).zipWithIndex.filter(_._1.size > 1)
-    operators.foreach { case (generations, ordinal) =>
+    val operators = all.zipWithIndex.filter { case (operator, _) =>
+      operator.generations.size > 1 && !(keepsSparks && operator.takenOver.isDefined)
+    }
+    operators.foreach { case (operator, ordinal) =>
+      val generations = operator.generations
       val needed = generations.drop(generations.lastIndexWhere(_.from <= retained))
       if (needed.head.folder.isDefined) {
-        val first = new Path(checkpoint, s"state/${OperatorLog.FirstId + ordinal}")
+        val first = new Path(checkpoint, s"state/${idOf(ordinal, operator.takenOver)}")
         // Spark reads what else is in the folder.
         foldersIn(first).filter(_.getName.forall(_.isDigit)).foreach(fileManager.delete)
       }
@@ -79,6 +100,9 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
 
   private def foldersIn(path: Path): Seq[Path] =
     if (!fileManager.exists(path)) Nil else fileManager.list(path).toSeq.filter(_.isDirectory).map(_.getPath)
+
+  private def idOf(ordinal: Int, taken: Option[TakenOver]): Long =
+    taken.fold(OperatorLog.FirstId + ordinal)(_.operator)
 
   /** What was recorded of an operator, if it was. */
   def recorded(ordinal: Int): Option[Description] = get(ordinal.toLong)

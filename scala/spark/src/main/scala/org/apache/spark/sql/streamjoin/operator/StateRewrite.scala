@@ -23,6 +23,56 @@ import org.apache.spark.{SparkContext, TaskContext}
 
 import streamjoin.core.Side
 
+/** A state that is written into other stores; it is read on executors and does not change. */
+private[streamjoin] trait StateToRewrite extends Serializable {
+
+  /** The number of its partitions. */
+  def partitions: Int
+
+  /** By input: what all stores say of its rows; empty if no store has any. */
+  def headers(hadoopConf: Configuration): Seq[SideHeader]
+
+  /**
+   * The rows of a partition, each overwritten by the next one.
+   *
+   * @param into
+   *   the number of the new partitions
+   */
+  def rows(partition: Int, into: Int, hadoopConf: Configuration): Iterator[MovedRow]
+}
+
+/**
+ * A row on its way into another store.
+ *
+ * @param partition
+ *   the new one
+ */
+final private[streamjoin] case class MovedRow(
+    partition: Int,
+    part: Int,
+    isMatched: Boolean,
+    content: Array[Byte]
+)
+
+private[streamjoin] object MovedRow {
+
+  /** In place of a side: the row is an entry of the table by key. */
+  private[operator] val Table = -1
+
+  /** In place of a side: the row can match nothing, and leaves in the next batch. */
+  private[operator] val Leaving = Map[Side, Int](Side.Left -> -2, Side.Right -> -3)
+
+  def buffered(side: Side, partition: Int, row: UnsafeRow, isMatched: Boolean): MovedRow =
+    MovedRow(partition, side.index, isMatched, row.getBytes)
+
+  /** @param row of the input, without computed columns */
+  def leaving(side: Side, partition: Int, row: UnsafeRow): MovedRow =
+    MovedRow(partition, Leaving(side), isMatched = false, row.getBytes)
+
+  def ofTable(partition: Int, entry: Array[Byte]): MovedRow =
+    MovedRow(partition, Table, isMatched = false, entry)
+}
+
 /**
  * Writes the state of an operator into other stores: all of it is read, shuffled and written once.
  * The stores that are read do not change. A row and its flag stay what they are.
@@ -31,14 +81,12 @@ import streamjoin.core.Side
  *   old stores -- each row with its new partition -- shuffle -- new stores, version 1
  * }}}
  *
- * @param from
- *   at the version to read
  * @param to
  *   empty
  */
 final private[operator] class StateRewrite(
     spec: StateSpec,
-    from: StateStores,
+    from: StateToRewrite,
     to: StateStores,
     hadoopConf: Broadcast[SerializableConfiguration]
 ) extends Serializable {
@@ -48,7 +96,7 @@ final private[operator] class StateRewrite(
   def run(context: SparkContext): Seq[String] = {
     // All stores have equal headers.
     val headers =
-      context.runJob(context.parallelize(Seq(0), 1), (_: Iterator[Int]) => read(0)(_.headers)).head
+      context.runJob(context.parallelize(Seq(0), 1), (_: Iterator[Int]) => from.headers(conf)).head
     val moved = context.parallelize(0 until from.partitions, from.partitions).mapPartitions(_.flatMap(rows))
     val partitioning = ShufflePartitionIdPassThrough(DirectShufflePartitionID(Columns.head), to.partitions)
     val shuffle = ShuffleExchangeExec.prepareShuffleDependency(
@@ -69,33 +117,11 @@ final private[operator] class StateRewrite(
 
   private def conf: Configuration = hadoopConf.value.value
 
-  private def read[T](partition: Int)(use: KeptRows => T): T = {
-    val opened = from.openToRead(partition, conf)
-    try {
-      val kept = new KeptRows(opened.store, spec.layouts)
-      try use(kept)
-      finally kept.close()
-    } finally opened.close()
-  }
-
-  /** The rows of an old store, each overwritten by the next one. */
   private def rows(partition: Int): Iterator[UnsafeRow] = {
-    val opened = from.openToRead(partition, conf)
-    val kept = new KeptRows(opened.store, spec.layouts)
-    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      kept.close()
-      opened.close()
-    }
     val made = UnsafeProjection.create(Columns.map(_.dataType).toArray)
-    val buffered = spec.layouts.indices.iterator.flatMap { side =>
-      val place = spec.placed(side).partition(spec.layouts(side).types, to.partitions)
-      kept.buffered(side).map(row => InternalRow(place(row.row), side, row.isMatched, row.row.getBytes))
+    from.rows(partition, to.partitions, conf).map { row =>
+      made(InternalRow(row.partition, row.part, row.isMatched, row.content))
     }
-    val byKey = spec.table.iterator.flatMap { case (keys, _) =>
-      val place = Placement.ByFields(keys.indices).partition(keys, to.partitions)
-      kept.entries(keys.size).map { case (key, entry) => InternalRow(place(key), Table, false, entry) }
-    }
-    (buffered ++ byKey).map(made(_))
   }
 
   /** Writes a new store; returns its id, if it has one. */
@@ -121,12 +147,14 @@ final private[operator] class StateRewrite(
       state.evicted(Side.both(side), header.evictedBelow)
     }
     val row = spec.layouts.map(layout => new UnsafeRow(layout.fields))
+    val leaving = MovedRow.Leaving.map(_.swap)
     rows.foreach { moved =>
-      val (side, content) = (moved.getInt(1), moved.getBinary(3))
-      if (side == Table) table.get.add(content, spec.forgetWithin)
+      val (part, content) = (moved.getInt(1), moved.getBinary(3))
+      if (part == MovedRow.Table) table.get.add(content, spec.forgetWithin)
+      else if (leaving.contains(part)) state.leaving.add(leaving(part), content)
       else {
-        row(side).pointTo(content, content.length)
-        state.append(Side.both(side), row(side), moved.getBoolean(2))
+        row(part).pointTo(content, content.length)
+        state.append(Side.both(part), row(part), moved.getBoolean(2))
       }
     }
     state.commit()
@@ -135,16 +163,46 @@ final private[operator] class StateRewrite(
 }
 
 private object StateRewrite {
-
-  /** In place of a side: the row is an entry of the table by key. */
-  private val Table = -1
-
   private val NoBatch = -1L
 
   private val Columns = Seq(
     AttributeReference("partition", IntegerType, nullable = false)(),
-    AttributeReference("side", IntegerType, nullable = false)(),
+    AttributeReference("part", IntegerType, nullable = false)(),
     AttributeReference("matched", BooleanType, nullable = false)(),
     AttributeReference("content", BinaryType, nullable = false)()
   )
+}
+
+/** The state of one of our operators, at the version of its stores. */
+final private[operator] class StoredState(spec: StateSpec, stores: StateStores) extends StateToRewrite {
+  override def partitions: Int = stores.partitions
+
+  override def headers(hadoopConf: Configuration): Seq[SideHeader] = {
+    val opened = stores.openToRead(0, hadoopConf)
+    try {
+      val kept = new KeptRows(opened.store, spec.layouts)
+      try kept.headers
+      finally kept.close()
+    } finally opened.close()
+  }
+
+  override def rows(partition: Int, into: Int, hadoopConf: Configuration): Iterator[MovedRow] = {
+    val opened = stores.openToRead(partition, hadoopConf)
+    val kept = new KeptRows(opened.store, spec.layouts)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      kept.close()
+      opened.close()
+    }
+    val buffered = spec.layouts.indices.iterator.flatMap { side =>
+      val place = spec.placed(side).partition(spec.layouts(side).types, into)
+      kept
+        .buffered(side)
+        .map(row => MovedRow.buffered(Side.both(side), place(row.row), row.row, row.isMatched))
+    }
+    val byKey = spec.table.iterator.flatMap { case (keys, _) =>
+      val place = Placement.ByFields(keys.indices).partition(keys, into)
+      kept.entries(keys.size).map { case (key, entry) => MovedRow.ofTable(place(key), entry) }
+    }
+    buffered ++ byKey
+  }
 }

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.operator
 
+import scala.annotation.unused
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.rdd.RDD
@@ -128,7 +130,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
       val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
-      math.max(microsToMillis(outputWatermarksForSpark.map(_.value(values)).min), 0L)
+      val own = outputWatermarksForSpark.map(_.value(values)).min
+      math.max(microsToMillis(math.max(own, batch.floor(ordinal))), 0L)
     }
 
   /**
@@ -191,9 +194,18 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     changed
   }
 
+  /**
+   * The state of another operator whose place this one takes in this batch.
+   *
+   * @param settings
+   *   those by which the state was written
+   */
+  protected def otherState(@unused settings: SQLConf): Option[StateToRewrite] = None
+
   /** Another action of the batch finds it done. */
   private def rewriteState(): Unit = binding.get.rewriting(ordinal).foreach { case (before, next) =>
-    val rewrite = new StateRewrite(taskSpec, stores(before), stores(next).empty, binding.get.hadoopConf)
+    val from = otherState(super.conf).getOrElse(new StoredState(taskSpec, stores(before)))
+    val rewrite = new StateRewrite(taskSpec, from, stores(next).empty, binding.get.hadoopConf)
     binding.get.begin(ordinal, next.copy(storeIds = rewrite.run(sparkContext)))
   }
 

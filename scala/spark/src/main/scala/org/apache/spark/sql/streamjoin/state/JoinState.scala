@@ -180,6 +180,9 @@ final private[streamjoin] class JoinState(
     }
   }
 
+  /** Rows that can match nothing. */
+  lazy val leaving: LeavingRows = new LeavingRows(segments)
+
   private var table: Option[VersionTable] = None
 
   /** A table with one row per key, next to the buffers. */
@@ -229,6 +232,7 @@ final private[streamjoin] class JoinState(
   def commit(): Unit = {
     IndexReading.checkReplicated(index, store)
     table.foreach(_.writeSize())
+    leaving.write()
     index.all.foreach(_.write(segments, () => index.shrink(segments)))
     table.foreach { keyed =>
       if (keyed.isEmpty) segments.removeCatalogue()

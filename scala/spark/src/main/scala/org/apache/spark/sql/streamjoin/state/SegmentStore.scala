@@ -144,6 +144,17 @@ final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: L
       put(keyOf(VersionCountKind, 0, 0, 0), SegmentFormat.writePage(counts.array))
     }
 
+  // For [[LeavingRows]].
+
+  def writeLeaving(side: Int, number: Long, content: Array[Byte]): Unit =
+    put(keyOf(LeavingKind, side, 0, number), SegmentFormat.writePage(content))
+
+  def takeLeaving(side: Int, number: Long): Option[Array[Byte]] = readable {
+    val page = get(keyOf(LeavingKind, side, 0, number)).map(SegmentFormat.readPage)
+    if (page.isDefined) writable.remove(keyOf(LeavingKind, side, 0, number))
+    page
+  }
+
   // For [[Tombstones]].
 
   def readDeletions(number: Long): Option[Array[Byte]] =
@@ -225,7 +236,7 @@ final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: L
     try
       all.foreach { pair =>
         pair.key.getInt(0) match {
-          case HeaderKind | FlagsKind | VersionsKind | VersionCountKind | DeletionsKind =>
+          case HeaderKind | FlagsKind | VersionsKind | VersionCountKind | DeletionsKind | LeavingKind =>
           case SegmentKind =>
             read(
               (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3)),
@@ -273,6 +284,7 @@ private[streamjoin] object SegmentStore {
   private val VersionCountKind = 5
   private val CatalogueKind = 6
   private val DeletionsKind = 7
+  private val LeavingKind = 8
 
   private val CatalogueEntryBytes = 4 + 8 + 8
 }

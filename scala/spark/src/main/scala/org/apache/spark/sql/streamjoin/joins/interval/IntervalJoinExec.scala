@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.OperatorSpec
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
@@ -12,6 +13,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
   OperatorKind,
+  StateToRewrite,
   TwoStreamsExec,
   WholeRow
 }
@@ -40,6 +42,8 @@ import streamjoin.core.{JoinType, Side, TimeBound}
  *   plan of the join, as data
  * @param binding
  *   the batch, or none if the plan is only explained
+ * @param sparks
+ *   in the batch in which it takes over a join of Spark's
  */
 final private[streamjoin] case class IntervalJoinExec(
     leftKeys: Seq[Expression],
@@ -49,7 +53,8 @@ final private[streamjoin] case class IntervalJoinExec(
     join: IntervalJoinSpec,
     override val binding: Option[BatchBinding],
     left: SparkPlan,
-    right: SparkPlan
+    right: SparkPlan,
+    sparks: Option[SparksProgress] = None
 ) extends TwoStreamsExec {
 
   override protected def kind: OperatorKind = IntervalJoinKind
@@ -117,9 +122,16 @@ final private[streamjoin] case class IntervalJoinExec(
       lateRows,
       observed(Side.both.map(side => join.bounds.bounded(side).headOption)),
       binding.get.observedRows(ordinal).samplesKeys &&
-        leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0)
+        leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0),
+      leaving = binding.get.isTakenOver(ordinal)
     )
   }
+
+  override protected def otherState(settings: SQLConf): Option[StateToRewrite] =
+    binding.filter(_.isTakenOver(ordinal)).map { batch =>
+      val (join, info) = batch.sparksState(ordinal)
+      SparksState.of(join, info, taskSpec, sparks.fold(Map.empty[Side, SparksLimit])(_.limits), settings)
+    }
 
   private def used(use: ConjunctUse): Option[Expression] =
     PredicateParts.all(conjuncts.zip(join.uses).collect { case (conjunct, `use`) => conjunct })
@@ -142,7 +154,7 @@ final private[streamjoin] case class IntervalJoinExec(
       side,
       input(side).output,
       keys,
-      watermarkKeys.map(key => InputTime(times(key), late(key))),
+      watermarkKeys.map(key => InputTime(times(key), lateBelow(key))),
       bounded.map(key => BoundTime(times(key), key, Option.when(keeping.contains(key))(limits(key)))),
       keeping.headOption.fold(-1)(watermarkKeys.indexOf(_)),
       used(ConjunctUse.OfSide(side)),
@@ -150,6 +162,14 @@ final private[streamjoin] case class IntervalJoinExec(
       bucketWidth(side, delay)
     )
   }
+
+  /**
+   * When a join of Spark's is taken over, the rows that the join below emits first are those that
+   * Spark's join below had: it may have kept them a little longer than ours would have.
+   */
+  private def lateBelow(key: Int): Long = sparks
+    .filter(_ => ColumnWatermark.outputs(watermarks(key)).nonEmpty)
+    .fold(late(key))(spark => math.min(late(key), spark.lateBelow))
 
   /**
    * The times of the other side that a row of this one can match.

@@ -55,7 +55,7 @@ final private[streamjoin] class IntervalJoinTask(
     timed(timeMs(Side.Left))(takeIn(Side.Left, inputs.rows.head) ++ pairs(Side.Left)) ++
       timed(timeMs(Side.Right))(takeIn(Side.Right, inputs.rows(1)) ++ pairs(Side.Right)) ++
       timed(metrics("evictTimeMs"), metrics("allRemovalsTimeMs"))(
-        Side.both.iterator.flatMap(evict)
+        Side.both.iterator.flatMap(evict) ++ leaving
       )
   }
 
@@ -171,6 +171,22 @@ final private[streamjoin] class IntervalJoinTask(
         null
       }
   }
+
+  /**
+   * Spark's own join keeps rows with a null where the condition needs a value; those of a preserved
+   * side are padded here. An index has no place for them.
+   */
+  private def leaving: Iterator[InternalRow] =
+    if (!spec.leaving) Iterator.empty
+    else
+      Side.both.iterator.flatMap { side =>
+        val row = new UnsafeRow(spec.sides(side).output.size)
+        state.leaving.take(side).map { bytes =>
+          row.pointTo(bytes, bytes.length)
+          padded += 1
+          emit.unmatched(side, row)
+        }
+      }
 
   /** Measures a phase from the first request for a row to its end. */
   private def timed(counters: SQLMetric*)(rows: => Iterator[InternalRow]): Iterator[InternalRow] =

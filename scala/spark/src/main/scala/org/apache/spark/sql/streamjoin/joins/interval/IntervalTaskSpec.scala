@@ -27,6 +27,8 @@ import streamjoin.core.{JoinType, Side}
  *   side whose rows are sent to every task
  * @param before
  *   steps over the rows in state before the rows of the batch are read
+ * @param leaving
+ *   whether the state may have rows that can match nothing, taken over from Spark's own join
  */
 final private[streamjoin] case class IntervalTaskSpec(
     joinType: JoinType,
@@ -39,7 +41,8 @@ final private[streamjoin] case class IntervalTaskSpec(
     before: Seq[StateStep],
     lateRows: Option[LateRows.Spec],
     override val observed: Option[Seq[Option[Long]]],
-    override val samplesKeys: Boolean
+    override val samplesKeys: Boolean,
+    leaving: Boolean
 ) extends StateSpec {
   override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
 

@@ -8,7 +8,15 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{LookUpSpec, LookUpTas
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
-import org.apache.spark.sql.streamjoin.operator.{BufferLimits, BufferingTask, Placement, RowIterator, StateSpec, TaskInputs, TaskMetrics}
+import org.apache.spark.sql.streamjoin.operator.{
+  BufferLimits,
+  BufferingTask,
+  Placement,
+  RowIterator,
+  StateSpec,
+  TaskInputs,
+  TaskMetrics
+}
 import org.apache.spark.sql.streamjoin.state.{JoinState, MatchIterator, RowLayout}
 import org.apache.spark.sql.types.{DataType, LongType}
 

@@ -69,13 +69,13 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
 
   /** Where the state of an operator is after a batch. */
   private def generation(operator: OperatorOutline, batch: Long): Generation = new OperatorLog(session, root)
-    .generations(operator.ordinal)
-    .map(_.takeWhile(each => each.folder.isEmpty || each.from <= batch).last)
+    .states(operator.ordinal)
+    .flatMap(_.takeWhile(each => each.folder.isEmpty || each.from <= batch).lastOption)
     .getOrElse(throw nothing("STREAMJOIN_NO_STATE.NO_PARTITIONS", "operator" -> (operator.ordinal + 1)))
 
   /** The state stores of an operator after a batch. */
   def stores(operator: OperatorOutline, batch: Long): StateStores = {
-    val id = OperatorLog.FirstId + operator.ordinal
+    val id = new OperatorLog(session, root).id(operator.ordinal)
     val ids = new CommitLog(classic, folder("commits").toString).get(batch).flatMap(_.stateUniqueIds)
     val generation = this.generation(operator, batch)
     new StateStores(

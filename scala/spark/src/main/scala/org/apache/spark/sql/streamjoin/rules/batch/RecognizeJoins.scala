@@ -15,7 +15,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkPlacement
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, SparksBatch}
 import org.apache.spark.sql.streamjoin.plans.RejectedOperator
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.time.BatchTime
@@ -31,9 +31,8 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     else {
       // Python UDFs and EXISTS cannot run in a join. Spark moves them out of the condition later,
       // when it no longer sees this join.
-      val recognized = recognize(
-        WatermarkPlacement(ExtractPythonUDFFromJoinCondition(withoutSubqueries(plan)))
-      )
+      val placed = WatermarkPlacement(ExtractPythonUDFFromJoinCondition(withoutSubqueries(plan)))
+      val recognized = if (SparksBatch.isPlanned(session)) placed else recognize(placed)
       BatchBinding.currentTime(session).fold(recognized)(BatchTime.in(recognized, _))
     }
 

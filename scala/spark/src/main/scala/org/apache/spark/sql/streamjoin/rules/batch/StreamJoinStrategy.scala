@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoinExec, TakenOverJoinExec}
 import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.plans.{
   Barrier,
@@ -38,7 +39,10 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         batch.beginRun(node, exec.numPartitions)
         if (OperatorKinds.named(node.kind).exists(_.looksUp)) ArrangedJoins.beginRun(session)
       }
-      planned :: Nil
+      planned.transformUp {
+        case join: IntervalJoinExec if binding.exists(_.hasSparksId(join.ordinal)) =>
+          TakenOverJoinExec.of(join)
+      } :: Nil
     case rejected: RejectedOperator =>
       RejectedOperatorExec(
         rejected.what,

@@ -8,54 +8,54 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
-import org.apache.spark.sql.execution.streaming.state.{
-  OperatorStateMetadataReader,
-  OperatorStateMetadataV1,
-  OperatorStateMetadataV2
-}
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{
   ArrangedJoinLog,
   CommittedBatches,
   DescriptionLog,
-  OperatorLog
+  OperatorLog,
+  TakeOver
 }
 import org.apache.spark.sql.streamjoin.evolve.Evolution
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
 
 /**
- * Rejects a query whose joins differ from those in its checkpoint; it reads the checkpoint and
- * never writes. Spark calls the rule at `start()`, after its analyzer has resolved the checkpoint's
- * location. It is not a check rule, although it changes nothing: errors of check rules lose their
+ * Rejects a query whose joins differ from those in its checkpoint, unless the change is accepted.
+ * It reads the checkpoint and never writes. Spark calls the rule at `start()`, after its analyzer
+ * has resolved the checkpoint's location. It is not a check rule: errors of check rules lose their
  * SQLSTATE (`ExtendedAnalysisException`).
  */
 final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSession) extends Rule[LogicalPlan] {
 
-  override def apply(plan: LogicalPlan): LogicalPlan = {
-    plan match {
-      case write: WriteToStream =>
-        val arranged = ArrangedJoins.in(write.inputQuery)
-        val hasOperators = OperatorKinds.areIn(write.inputQuery)
-        val checkpoint = new Path(write.resolvedCheckpointLocation)
-        val files = CheckpointFileManager.create(checkpoint, hadoopConf)
-        def has(directory: String) = files.exists(new Path(checkpoint, directory))
-        // The query may have had joins before and have none now. A first batch that was never
-        // committed does not count.
-        val (hadOperators, hadArranged) = (has(OperatorLog.Directory), has(ArrangedJoinLog.Directory))
-        if (
-          (hasOperators || hadOperators || hadArranged) &&
-          numbered(new Path(checkpoint, "commits"), files).nonEmpty
-        ) {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write: WriteToStream =>
+      val arranged = ArrangedJoins.in(write.inputQuery)
+      val hasOperators = OperatorKinds.areIn(write.inputQuery)
+      val checkpoint = new Path(write.resolvedCheckpointLocation)
+      val files = CheckpointFileManager.create(checkpoint, hadoopConf)
+      def has(directory: String) = files.exists(new Path(checkpoint, directory))
+      // The query may have had joins before and have none now. A first batch that was never
+      // committed does not count.
+      val (hadOperators, hadArranged) = (has(OperatorLog.Directory), has(ArrangedJoinLog.Directory))
+      val hasCommits = numbered(new Path(checkpoint, "commits"), files).nonEmpty
+      val takeOver = new TakeOver(session, checkpoint)
+      if ((hasOperators || hadOperators) && (hasCommits || TakeOverOfJoins.isAccepted) && takeOver.isDue)
+        TakeOverOfJoins(write, checkpoint, takeOver, runningNodes(write.inputQuery, hasOperators))
+      else {
+        if (hasCommits) {
           if (hasOperators || hadOperators) check(write.inputQuery, hasOperators, checkpoint, files)
           if (hadArranged) new ArrangedJoinLog(session, checkpoint).verify(arranged)
         }
-      case _ =>
-    }
-    plan
+        write
+      }
+    case other => other
   }
+
+  /** The query's operators that we run. */
+  private def runningNodes(query: LogicalPlan, hasOperators: Boolean): LogicalPlan =
+    if (StreamJoinConf.enabled && hasOperators) OptimizedQuery.of(query, session) else query
 
   private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
@@ -72,23 +72,21 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
       if (files.exists(state) && !files.exists(description))
         throw JsonLog.unreadable(description, s"it is missing, although $state exists")
     }
-    checkBegun(nodes, hasOperators, numbered(descriptions, files).size, checkpoint, files)
+    checkBegun(nodes, hasOperators, numbered(descriptions, files).size, checkpoint)
   }
 
   private def checkBegun(
       nodes: Seq[StatefulNode],
       hasOperators: Boolean,
       recorded: Int,
-      checkpoint: Path,
-      files: CheckpointFileManager
+      checkpoint: Path
   ): Unit = {
     if (recorded > 0) {
       if (nodes.isEmpty && hasOperators) throw rejected("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
       val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, nodes, planned = false)
       evolution.check()
       evolution.checkPlanned(CommittedBatches.lastPlanned(checkpoint, hadoopConf))
-    } else if (nodes.nonEmpty && operators(checkpoint, files).contains(SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
-      throw rejected("STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN", checkpoint)
+    }
     if (nodes.size != recorded)
       throw DescriptionLog.changed(checkpoint, OperatorLog.Number, recorded.toString, nodes.size.toString)
   }
@@ -98,25 +96,6 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
 
   private def rejected(name: String, checkpoint: Path) =
     StreamJoinErrors.analysis(name, "checkpoint" -> checkpoint.toString)
-
-  /** The names of the stateful operators in the checkpoint. */
-  private def operators(checkpoint: Path, files: CheckpointFileManager): Seq[String] = {
-    val lastBatch = numbered(new Path(checkpoint, "offsets"), files).map(_.getName.toLong).maxOption
-    for {
-      batch <- lastBatch.toSeq
-      operator <- numbered(new Path(checkpoint, "state"), files)
-      (version, file) <- Seq(1 -> "_metadata/metadata", 2 -> "_metadata/v2")
-      if files.exists(new Path(operator, file))
-      metadata <- OperatorStateMetadataReader
-        .createReader(operator, hadoopConf, version, batch)
-        .read()
-      name <- metadata match {
-        case OperatorStateMetadataV1(info, _) => Some(info.operatorName)
-        case OperatorStateMetadataV2(info, _, _) => Some(info.operatorName)
-        case _ => None
-      }
-    } yield name
-  }
 
   private def numbered(directory: Path, files: CheckpointFileManager): Seq[Path] =
     if (!files.exists(directory)) Nil
