@@ -57,7 +57,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-take-over demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -94,6 +94,9 @@ demo-delta: $(JAR) $(ENVIRONMENT)/.installed ## keep the join of TPC-H query 3 u
 demo-temporal: $(JAR) $(ENVIRONMENT)/.installed ## join orders with the prices and currency rates of their time, all three as streams
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/spark-submit --properties-file examples/demo/spark-defaults.conf \
 		--jars "$$($(VENV)/python -m streamjoin jar)" examples/demo/temporal_join.py
+
+demo-take-over: $(JAR) $(ENVIRONMENT)/.installed ## stop a query of plain Spark, and continue it on streamjoin with its checkpoint
+	$(VENV)/python examples/demo/run_take_over_demo.py
 
 demo-kafka: $(JAR) $(ENVIRONMENT)/.installed ## run the demo from Kafka to Kafka, with its own broker
 	$(VENV)/python examples/demo/run_kafka_demo.py

@@ -47,6 +47,18 @@ def test_orders_deliveries(tmp_path: Path, source: str) -> None:
     assert "What bounds the state" in out
 
 
+def test_take_over(tmp_path: Path) -> None:
+    out = run(
+        [sys.executable, str(DEMO / "run_take_over_demo.py"), "--orders=3000", f"--work={tmp_path}"], environment()
+    )
+    first, second = out.split("Second half")
+    assert "symmetricHashJoin" in first
+    assert "streamIntervalJoin" not in first
+    assert "streamIntervalJoin" in second
+    assert "symmetricHashJoin" not in second
+    assert "The same rows" in second
+
+
 def test_delta_join(printed: dict[str, str]) -> None:
     out = printed["delta_join"]
     assert "The same rows in query 3; rows that the query keeps: 0" in out

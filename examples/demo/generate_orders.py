@@ -190,14 +190,15 @@ def json_lines(rows: list[Row]) -> Iterator[str]:
     return (json.dumps(row, default=encode) for row in rows)
 
 
-def write_files(generated: Streams, work: Path, pause: float) -> None:
+def write_files(generated: Streams, work: Path, pause: float, steps: slice = slice(None)) -> None:
     """Write one Parquet file a step and stream into ``work/orders`` and so on, ``pause`` seconds between two steps.
 
-    The ids of the late rows go to ``work/late.json``, next to the streams: the query does not see them.
+    The ids of the late rows go to ``work/late.json``, next to the streams: the query does not see them. Only those
+    steps are written that the slice has.
     """
     late = {"orders": generated.late_orders, "deliveries": generated.late_deliveries}
     (work / "late.json").write_text(json.dumps(late))
-    for number, step in enumerate(generated.steps):
+    for number, step in list(enumerate(generated.steps))[steps]:
         for stream, schema in SCHEMAS.items():
             if step.of(stream):
                 _write(work / stream, number, step.of(stream), schema)
