@@ -36,7 +36,7 @@ FILES = 10
 PARTITIONS = "spark.streamjoin.partitions"
 DEFAULT_STORE = dict.fromkeys(ROCKSDB, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
 
-# What is started after the stop: its title, and its settings beside those of the run before.
+# What is started after the stop: its title, and its settings, added to those of the run before.
 STORES: dict[str, dict[str, str]] = {"default store": {}, "RocksDB": ROCKSDB | CHANGELOG}
 CHANGES: dict[str, dict[str, str]] = {
     "unchanged": {},

@@ -139,7 +139,7 @@ def test_new_process_every_few_batches(files: Path, uninterrupted: Runs, tmp_pat
 
 
 # If changing, each process has other partitions and another state store, so its first batch
-# writes all state anew. That batch is killed, or one of the next.
+# writes all state again. That batch is killed, or one of the next.
 @pytest.mark.parametrize("changing", [False, pytest.param(True, marks=ONLY_LONG)])
 def test_killed_again_and_again(files: Path, uninterrupted: Runs, tmp_path: Path, changing: bool) -> None:
     seed = printed_seed()

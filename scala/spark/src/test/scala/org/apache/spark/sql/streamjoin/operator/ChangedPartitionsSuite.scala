@@ -147,7 +147,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
 
   for ((kind, query) <- SparkTest.part(queries, every = 9))
     test(s"another state store, $kind") {
-      // Not set: as it is. With another number of partitions, and alone.
+      // Without the setting, the store stays. With another number of partitions, and alone.
       val order = Seq(0, 1, 2, 2, 0, 1, 0, 2, 1)
       val changed = job(query)
       val settings = order.zip(Seq(2, 2, 3, 3, 3, 4, 4, 4, 4)).map { case (store, number) =>

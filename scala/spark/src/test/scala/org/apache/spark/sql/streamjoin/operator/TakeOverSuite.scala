@@ -123,7 +123,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
       rows.slice(after, after + 2).foreach(fed(made, _, streams))
       assert(operators(made).contains("streamIntervalJoin"))
       assert(!operators(made).contains("symmetricHashJoin"))
-      // From now on it is a query of ours.
+      // From now on our operators run the query.
       starting(made)
       rows.drop(after + 2).foreach(fed(made, _, streams))
       received(made)
@@ -365,7 +365,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
   test("the batch of the take-over runs again") {
     val query = join("full_outer")
     val expected = ofSpark(query)
-    // Committed by us but for the last file; then Spark's own join, which is as good, or ours.
+    // Committed by us except for the last file; then by either of the two operators.
     for (again <- Seq(Seq(exact), Seq(plain, exact), Seq(plain, plain, exact))) {
       val made = job(query)
       try {
@@ -454,7 +454,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
     assert(error.getMessage.contains("spark.streamjoin.evolve=exact"))
     goesOn(old, exact)
-    // Spark's own join has no place any more.
+    // Spark's own join no longer has a place.
     assert(rejected(old, picked(), plain).getCondition == "STREAMJOIN_CHECKPOINT_OF_STREAMJOIN")
   }
 
