@@ -65,14 +65,13 @@ import streamjoin.core.Watermark
  *   configuration for the state stores, broadcast once per run
  * @param takenOver
  *   the operators that have taken over a join of Spark's
- * @param isFirst
- *   whether our operators run in no earlier batch of this run
  * @param states
  *   by operator ordinal: where the state is, for the operators known in this run
  * @param observed
  *   by operator ordinal: counts of its tasks about their rows in this run
  * @param evolution
- *   how the query differs from the one of the batch before; none except in the first batch of a run
+ *   how the query differs from the one of the batch before; only in the first batch of a run that
+ *   our operators run
  */
 final private[streamjoin] class BatchBinding(
     val batch: Long,
@@ -84,7 +83,6 @@ final private[streamjoin] class BatchBinding(
     watermarkLog: KeyedWatermarkLog,
     operatorLog: OperatorLog,
     takenOver: TakenOverJoins,
-    isFirst: Boolean,
     states: mutable.Map[Int, StatePlaces],
     observed: TrieMap[Int, ObservedRows],
     evolution: Option[Evolution],
@@ -246,9 +244,8 @@ final private[streamjoin] class BatchBinding(
    * operator, because no other code of streamjoin runs before the first batch.
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
-    if (isFirst) {
-      if (isTakenOver(node.ordinal)) recordTakeOver(node)
-      else evolution.foreach(_.record(node, partitions))
+    evolution.foreach { changed =>
+      if (isTakenOver(node.ordinal)) recordTakeOver(node) else changed.record(node, partitions)
       if (!states(node.ordinal).isRecorded) operatorLog.abandon(node.ordinal, batch)
       rewriting(node.ordinal).foreach { case (before, next) =>
         logInfo(
@@ -283,7 +280,7 @@ final private[streamjoin] class BatchBinding(
       )
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
-      if (isFirst) recordOutlines()
+      if (evolution.isDefined) recordOutlines()
       operators(execution).foreach { exec =>
         val observed = observedRows(exec.ordinal)
         observed.add(
@@ -390,7 +387,6 @@ final private[streamjoin] class BatchBinding(
       watermarkLog,
       operatorLog,
       takenOver.later,
-      isFirst = false,
       states,
       observed,
       None,
@@ -540,7 +536,6 @@ private[streamjoin] object BatchBinding extends Logging {
       operatorLog,
       if (takesOver) TakenOverJoins.begin(takeOver, takeOver.sources(execution.optimizedPlan))
       else TakenOverJoins.recorded(operatorLog),
-      isFirst = true,
       mutable.Map.empty,
       TrieMap.empty,
       Some(evolution),

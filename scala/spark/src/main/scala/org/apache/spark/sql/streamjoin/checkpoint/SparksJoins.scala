@@ -87,8 +87,7 @@ final private[streamjoin] class SparksJoins(session: SparkSession, checkpoint: P
 
   private def storeOf(side: Side, content: String) = s"${side.name}-$content"
 
-  private lazy val lastBatch: Option[Long] =
-    numbered(new Path(checkpoint, "offsets")).maxOption
+  private lazy val lastBatch: Option[Long] = CommittedBatches.lastPlanned(checkpoint, hadoopConf)
 
   private lazy val format: Int = lastBatch.fold(OldestFormat) { batch =>
     val in = files.open(new Path(checkpoint, s"offsets/$batch"))

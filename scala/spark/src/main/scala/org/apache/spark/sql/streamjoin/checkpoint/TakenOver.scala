@@ -66,15 +66,9 @@ final private[streamjoin] class TakeOver(session: SparkSession, checkpoint: Path
 
   /** The batch that Spark's own join has planned and not committed. */
   lazy val pending: Option[Long] = for {
-    batch <- lastPlanned
+    batch <- CommittedBatches.lastPlanned(checkpoint, hadoopConf)
     if committed.forall(_ < batch) && recorded.indices.forall(attempted(_, batch).isEmpty)
   } yield batch
-
-  private def lastPlanned: Option[Long] = {
-    val offsets = new Path(checkpoint, "offsets")
-    if (!files.exists(offsets)) None
-    else files.list(offsets).toSeq.flatMap(_.getPath.getName.toLongOption).maxOption
-  }
 
   /**
    * The join of Spark's that each of our operators takes over, by ordinal.

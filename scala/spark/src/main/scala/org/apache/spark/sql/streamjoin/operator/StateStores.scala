@@ -30,32 +30,19 @@ final private[streamjoin] class StateStores(
   def empty: StateStores =
     new StateStores(info.copy(storeVersion = 0, stateStoreCkptIds = None), firstBatch, conf, provider)
 
-  private val own = storeConf()
+  private val validatesCommits = conf.getConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED)
 
-  /**
-   * Reports neither snapshots nor commits: the reports for a store that is only read would stay on
-   * the driver forever, and Spark takes a version for the number of a batch.
-   */
-  private val quiet = storeConf { settings =>
-    settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
-    settings.setConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED, false)
-  }
-
-  /** Stores are read in the format in which they were written, with ids or without. */
-  private val reading = storeConf { settings =>
-    settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
-    settings.setConf(
-      SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION,
-      if (info.stateStoreCkptIds.isDefined) 2 else 1
-    )
-  }
-
-  private def storeConf(change: SQLConf => Unit = _ => ()): StateStoreConf = {
-    val settings = StateStores.settings(conf)
-    provider.foreach(settings.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
-    change(settings)
+  private val writing = {
+    val settings = StateStores.settings(conf, provider)
+    // Spark takes a version for the number of a batch.
+    if (firstBatch != 0) {
+      settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
+      settings.setConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED, false)
+    }
     new StateStoreConf(settings)
   }
+
+  private val reading = StateStores.toRead(StateStores.settings(conf, provider), info)
 
   def id(partition: Int): StateStoreProviderId =
     StateStoreProviderId(info, partition, StateStoreId.DEFAULT_STORE_NAME)
@@ -74,7 +61,7 @@ final private[streamjoin] class StateStores(
       info.getStateStoreCkptId(partition).map(_.head),
       None,
       useColumnFamilies = false,
-      if (firstBatch == 0) own else quiet,
+      writing,
       hadoopConf
     )
     // A task that ends before its output has been consumed has not committed.
@@ -90,7 +77,7 @@ final private[streamjoin] class StateStores(
    *   the committed version of the store
    */
   def reportCommit(partition: Int, version: Long, hadoopConf: Configuration): Unit =
-    if (firstBatch != 0 && own.commitValidationEnabled)
+    if (firstBatch != 0 && validatesCommits)
       StateStore.reportCommitToCoordinator(version + firstBatch, id(partition).storeId, hadoopConf)
 
   /** Reads the store of another partition, at the version that the batch starts from. */
@@ -139,14 +126,31 @@ private[streamjoin] object StateStores {
       finally provider.close()
   }
 
+  /**
+   * For stores that are only read: in the format in which they were written, with ids or without,
+   * and without reports of snapshots, which would stay on the driver forever.
+   *
+   * @param settings
+   *   are changed
+   */
+  def toRead(settings: SQLConf, info: StatefulOperatorStateInfo): StateStoreConf = {
+    settings.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
+    settings.setConf(
+      SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION,
+      if (info.stateStoreCkptIds.isDefined) 2 else 1
+    )
+    new StateStoreConf(settings)
+  }
+
   private val Changelogs = s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled"
 
   /**
    * RocksDB uploads a snapshot with every commit unless changelogs are enabled. They are enabled
    * here, unless the user has set them.
    */
-  private def settings(conf: SQLConf): SQLConf = {
+  private def settings(conf: SQLConf, provider: Option[String]): SQLConf = {
     val settings = conf.clone()
+    provider.foreach(settings.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
     // RocksDBConf also ignores the case of the name.
     if (!settings.getAllConfs.keys.exists(_.equalsIgnoreCase(Changelogs)))
       settings.setConfString(Changelogs, "true")

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.{
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.checkpoint.{SparksJoin, SparksJoins}
-import org.apache.spark.sql.streamjoin.operator.{MovedRow, StateToRewrite}
+import org.apache.spark.sql.streamjoin.operator.{MovedRow, StateStores, StateToRewrite}
 import org.apache.spark.sql.streamjoin.state.SegmentFormat.SideHeader
 import org.apache.spark.sql.streamjoin.time.EventTime
 import org.apache.spark.sql.types.StructType
@@ -168,12 +168,6 @@ private[streamjoin] object SparksState {
       limits: Map[Side, SparksLimit],
       settings: SQLConf
   ): SparksState = {
-    val reading = settings.clone()
-    reading.setConf(SQLConf.STATE_STORE_COORDINATOR_REPORT_SNAPSHOT_UPLOAD_LAG, false)
-    reading.setConf(
-      SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION,
-      if (info.stateStoreCkptIds.isDefined) 2 else 1
-    )
     val bySide = Side.both.map { side =>
       val own = spec.sides(side)
       val found = columns(join.columns(side), own.output).getOrElse {
@@ -190,7 +184,7 @@ private[streamjoin] object SparksState {
       spec,
       bySide.transform((_, of) => of._1),
       bySide.transform((_, of) => of._2),
-      new StateStoreConf(reading)
+      StateStores.toRead(settings.clone(), info)
     )
   }
 }
