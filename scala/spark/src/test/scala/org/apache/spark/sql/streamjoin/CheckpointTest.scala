@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Queries that have left something in their checkpoint. */
 private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
@@ -24,6 +24,18 @@ private[streamjoin] trait CheckpointTest extends JoinTest { this: AnyFunSuite =>
           MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(path)).map("%02x".format(_)).mkString
       root.relativize(path).toString -> content
     }.toMap
+  }
+
+  /** `start()` rejects a successor and leaves the checkpoint unchanged; returns the error. */
+  protected def startError(old: Job, query: Streams => DataFrame): AnalysisException = {
+    val before = listing(old)
+    val next = old.successor(query)
+    val error = intercept[AnalysisException] {
+      try next.start()
+      finally next.stop()
+    }
+    assert(listing(old) == before)
+    error
   }
 
   /** The rows of the first batch. */

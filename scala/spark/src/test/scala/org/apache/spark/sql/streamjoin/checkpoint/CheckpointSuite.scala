@@ -21,13 +21,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
 
   /** `start()` rejects the successor and leaves the checkpoint unchanged. */
   private def rejected(old: Job, query: Streams => DataFrame): AnalysisException = {
-    val before = listing(old)
-    val next = old.successor(query)
-    val error = intercept[AnalysisException] {
-      try next.start()
-      finally next.stop()
-    }
-    assert(listing(old) == before)
+    val error = startError(old, query)
     assert(error.getSqlState == "55000")
     error
   }

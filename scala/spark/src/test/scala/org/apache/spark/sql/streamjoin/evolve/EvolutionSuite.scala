@@ -31,17 +31,6 @@ class EvolutionSuite extends AnyFunSuite with TemporalTest {
     old
   }
 
-  private def startError(old: Job, query: Streams => DataFrame): AnalysisException = {
-    val before = listing(old)
-    val next = old.successor(query)
-    val error = intercept[AnalysisException] {
-      try next.start()
-      finally next.stop()
-    }
-    assert(listing(old) == before)
-    error
-  }
-
   private def isRejected(old: Job, query: Streams => DataFrame, setting: String): Boolean =
     withConf(Evolve -> setting) {
       val next = old.successor(query)
