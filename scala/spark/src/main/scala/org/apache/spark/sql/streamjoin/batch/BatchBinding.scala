@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.batch
 
 import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
-import java.util.{Collections, UUID, WeakHashMap}
+import java.util.{Collections, WeakHashMap}
 
 import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
@@ -15,7 +15,6 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
   MicroBatchExecution,
@@ -25,7 +24,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog, OutlineLog, SparksJoin, TakeOver}
+import org.apache.spark.sql.streamjoin.checkpoint.{OperatorLog, OutlineLog, TakeOver}
 import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
@@ -63,10 +62,8 @@ import streamjoin.core.Watermark
  *   Spark's own watermark of this batch, in milliseconds
  * @param hadoopConf
  *   configuration for the state stores, broadcast once per run
- * @param takenOver
- *   the operators that have taken over a join of Spark's
  * @param states
- *   by operator ordinal: where the state is, for the operators known in this run
+ *   where the state of each operator is
  * @param observed
  *   by operator ordinal: counts of its tasks about their rows in this run
  * @param evolution
@@ -81,9 +78,7 @@ final private[streamjoin] class BatchBinding(
     val sparkEviction: Long,
     val hadoopConf: Broadcast[SerializableConfiguration],
     watermarkLog: KeyedWatermarkLog,
-    operatorLog: OperatorLog,
-    takenOver: TakenOverJoins,
-    states: mutable.Map[Int, StatePlaces],
+    val states: OperatorStates,
     observed: TrieMap[Int, ObservedRows],
     evolution: Option[Evolution],
     query: MicroBatchExecution,
@@ -98,55 +93,6 @@ final private[streamjoin] class BatchBinding(
    */
   lazy val emittedValues: WatermarkValues = late.values(sparkLate)
   lazy val evictionValues: WatermarkValues = eviction.values(sparkEviction)
-
-  /**
-   * Where the state of an operator is. If another number of partitions is set than it has, or
-   * another state store, the state is rewritten once, before the first batch of a run.
-   *
-   * @param number
-   *   the number of partitions, given the one that is asked for and the one that the operator has
-   */
-  def state(ordinal: Int, number: (Int, Int) => Int): Generation = states
-    .getOrElseUpdate(
-      ordinal,
-      generations(ordinal) match {
-        case None =>
-          StatePlaces(Generation(0, number(StreamJoinConf.partitions(execution.numStateStores), 0)))
-        case Some(recorded) =>
-          StatePlaces.of(
-            recorded,
-            batch,
-            now => number(StreamJoinConf.setPartitions.getOrElse(now), now),
-            provider,
-            isSparks = isTakenOver(ordinal)
-          )
-      }
-    )
-    .current
-
-  def state(ordinal: Int): Generation = states(ordinal).current
-
-  private def generations(ordinal: Int): Option[Seq[Generation]] =
-    if (!isTakenOver(ordinal)) operatorLog.generations(ordinal)
-    else
-      Some(sparksGeneration +: takenOver.takeOver.toSeq.flatMap(_.attempted(ordinal, batch)))
-
-  /** The state of Spark's own operators. */
-  private def sparksGeneration: Generation = Generation(0, execution.numStateStores)
-
-  /** Whether an operator takes over a join of Spark's in this batch. */
-  def isTakenOver(ordinal: Int): Boolean = takenOver.begun.contains(ordinal)
-
-  /** Whether an operator has the id and the name of a join of Spark's. */
-  def hasSparksId(ordinal: Int): Boolean = takenOver.operators.contains(ordinal)
-
-  /** The join of Spark's that an operator takes over in this batch, and where its state is. */
-  def sparksState(ordinal: Int): (SparksJoin, StatefulOperatorStateInfo) = {
-    val join = takenOver.begun(ordinal)
-    // Another run id, for stores of their own: those of a batch that Spark has run may be open.
-    val info = stateInfo(ordinal, sparksGeneration).copy(queryRunId = UUID.randomUUID())
-    join -> info
-  }
 
   /**
    * By operator ordinal, in microseconds: Spark's operators above receive no lower watermark. Those
@@ -164,49 +110,6 @@ final private[streamjoin] class BatchBinding(
 
   /** Whether Spark first asks for the output watermarks of the previous batch. */
   def asksForPrevious: Boolean = isFirstOfRun && sparkLate > 0
-
-  /**
-   * The provider of an operator's state stores. Spark's own operators keep the one of the
-   * checkpoint, whose name replaces the session's in the settings of the query.
-   *
-   * @param now
-   *   the one that it has, if it is not that of the checkpoint
-   */
-  private def provider(now: Option[String]): Option[String] = {
-    val ofCheckpoint = SQLConf.get.stateStoreProviderClass
-    val session = query.sparkSession.sessionState.conf
-    if (session.contains(SQLConf.STATE_STORE_PROVIDER_CLASS.key))
-      Some(session.stateStoreProviderClass).filter(_ != ofCheckpoint)
-    else now
-  }
-
-  /** The state that has to be rewritten before this batch runs, and where to. */
-  def rewriting(ordinal: Int): Option[(Generation, Generation)] =
-    states(ordinal).rewritten.map(_ -> states(ordinal).current)
-
-  /** The state of an operator has been rewritten. */
-  def begin(ordinal: Int, generation: Generation): Unit = {
-    operatorLog.begin(ordinal, generation)
-    states(ordinal) = StatePlaces(generation)
-  }
-
-  /** Locates the state of an operator. */
-  def stateInfo(ordinal: Int, generation: Generation): StatefulOperatorStateInfo = {
-    val operator = takenOver.id(ordinal)
-    val isNew = generation.folder.isDefined && generation.from == batch
-    // Spark compares the ids that the tasks started from with these.
-    if (isNew && generation.storeIds.nonEmpty)
-      execution.currentStateStoreCkptId.put(operator, generation.storeIds.map(Array(_)).toArray): Unit
-    StatefulOperatorStateInfo(
-      generation.root(new Path(execution.checkpointLocation)).toString,
-      execution.runId,
-      operator,
-      generation.version(batch),
-      generation.partitions,
-      None,
-      execution.currentStateStoreCkptId.get(operator).filterNot(_ => isNew && generation.storeIds.isEmpty)
-    )
-  }
 
   /**
    * The watermarks of the batch for which Spark asks for an operator's output watermark
@@ -245,25 +148,10 @@ final private[streamjoin] class BatchBinding(
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     evolution.foreach { changed =>
-      if (isTakenOver(node.ordinal)) recordTakeOver(node) else changed.record(node, partitions)
-      if (!states(node.ordinal).isRecorded) operatorLog.abandon(node.ordinal, batch)
-      rewriting(node.ordinal).foreach { case (before, next) =>
-        logInfo(
-          s"Batch $batch rewrites the state of operator ${node.ordinal + 1} (${node.kind}): " +
-            s"${before.partitions} partitions before, ${next.partitions} from now on" +
-            next.provider.filter(_ => next.provider != before.provider).fold("")(name => s", in $name")
-        )
-      }
+      if (states.isTakenOver(node.ordinal)) states.recordTakeOver(node)
+      else changed.record(node, partitions)
+      states.beginRun(node)
     }
-
-  private def recordTakeOver(node: StatefulNode): Unit = {
-    val written = Some(states(node.ordinal)).filter(_.isRecorded).map(_.current)
-    operatorLog.takeOver(node, takenOver.taken(node.ordinal), sparksGeneration +: written.toSeq)
-    logInfo(
-      s"Batch $batch takes over the state of operator ${node.ordinal + 1} (${node.kind}) from Spark's own join, " +
-        s"whose operator is ${takenOver.id(node.ordinal)}"
-    )
-  }
 
   /**
    * The last step of a batch, after it has run: computes the watermarks of the next batch and
@@ -385,9 +273,7 @@ final private[streamjoin] class BatchBinding(
       sparkEviction,
       hadoopConf,
       watermarkLog,
-      operatorLog,
-      takenOver.later,
-      states,
+      states.following(execution),
       observed,
       None,
       query,
@@ -533,10 +419,15 @@ private[streamjoin] object BatchBinding extends Logging {
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
-      operatorLog,
-      if (takesOver) TakenOverJoins.begin(takeOver, takeOver.sources(execution.optimizedPlan))
-      else TakenOverJoins.recorded(operatorLog),
-      mutable.Map.empty,
+      new OperatorStates(
+        batch,
+        operatorLog,
+        if (takesOver) TakenOverJoins.begin(takeOver, takeOver.sources(execution.optimizedPlan))
+        else TakenOverJoins.recorded(operatorLog),
+        mutable.Map.empty,
+        planned.query,
+        execution
+      ),
       TrieMap.empty,
       Some(evolution),
       planned.query,

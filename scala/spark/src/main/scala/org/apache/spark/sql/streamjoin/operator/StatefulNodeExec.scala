@@ -84,7 +84,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   override val stateInfo: Option[StatefulOperatorStateInfo] = binding.map { batch =>
     // A cluster that has become smaller is no reason to rewrite the state.
     def number(set: Int, now: Int) = partitions(set, math.max(tasksAtOnce, now))
-    batch.stateInfo(ordinal, batch.state(ordinal, number))
+    batch.states.stateInfo(ordinal, batch.states.state(ordinal, number))
   }
 
   final def numPartitions: Int =
@@ -176,7 +176,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   }
 
   private def stores(generation: Generation) = new StateStores(
-    binding.get.stateInfo(ordinal, generation),
+    binding.get.states.stateInfo(ordinal, generation),
     generation.firstBatch,
     super.conf,
     generation.provider
@@ -187,7 +187,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   @transient private lazy val ownConf: Option[SQLConf] = for {
     batch <- binding
-    name <- batch.state(ordinal).provider
+    name <- batch.states.state(ordinal).provider
   } yield {
     val changed = super.conf.clone()
     changed.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, name)
@@ -203,17 +203,17 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   protected def otherState(@unused settings: SQLConf): Option[StateToRewrite] = None
 
   /** Another action of the batch finds it done. */
-  private def rewriteState(): Unit = binding.get.rewriting(ordinal).foreach { case (before, next) =>
+  private def rewriteState(): Unit = binding.get.states.rewriting(ordinal).foreach { case (before, next) =>
     val from = otherState(super.conf).getOrElse(new StoredState(taskSpec, stores(before)))
     val rewrite = new StateRewrite(taskSpec, from, stores(next).empty, binding.get.hadoopConf)
-    binding.get.begin(ordinal, next.copy(storeIds = rewrite.run(sparkContext)))
+    binding.get.states.begin(ordinal, next.copy(storeIds = rewrite.run(sparkContext)))
   }
 
   /** What goes to the tasks in place of the operator. */
   private def tasksOfBatch: StatefulTasks = new StatefulTasks(
     taskSpec,
     binding.get.hadoopConf,
-    stores(binding.get.state(ordinal)),
+    stores(binding.get.states.state(ordinal)),
     metrics,
     new InstanceMetrics(this),
     Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),

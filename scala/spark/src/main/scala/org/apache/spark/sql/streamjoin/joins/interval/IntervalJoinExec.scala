@@ -123,13 +123,13 @@ final private[streamjoin] case class IntervalJoinExec(
       observed(Side.both.map(side => join.bounds.bounded(side).headOption)),
       binding.get.observedRows(ordinal).samplesKeys &&
         leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0),
-      leaving = binding.get.isTakenOver(ordinal)
+      leaving = binding.get.states.isTakenOver(ordinal)
     )
   }
 
   override protected def otherState(settings: SQLConf): Option[StateToRewrite] =
-    binding.filter(_.isTakenOver(ordinal)).map { batch =>
-      val (join, info) = batch.sparksState(ordinal)
+    binding.filter(_.states.isTakenOver(ordinal)).map { batch =>
+      val (join, info) = batch.states.sparksState(ordinal)
       SparksState.of(join, info, taskSpec, sparks.fold(Map.empty[Side, SparksLimit])(_.limits), settings)
     }
 

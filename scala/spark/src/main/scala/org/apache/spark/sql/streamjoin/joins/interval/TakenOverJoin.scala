@@ -36,7 +36,7 @@ private[interval] trait TakenOverJoin extends StreamingSymmetricHashJoinExec {
 
   private def batch: BatchBinding = planned.binding.get
 
-  private def isTakenOver: Boolean = batch.isTakenOver(planned.ordinal)
+  private def isTakenOver: Boolean = batch.states.isTakenOver(planned.ordinal)
 
   private lazy val own: IntervalJoinExec = planned.copy(left = left, right = right)
 

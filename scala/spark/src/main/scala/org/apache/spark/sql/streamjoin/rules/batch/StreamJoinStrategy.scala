@@ -40,7 +40,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         if (OperatorKinds.named(node.kind).exists(_.looksUp)) ArrangedJoins.beginRun(session)
       }
       planned.transformUp {
-        case join: IntervalJoinExec if binding.exists(_.hasSparksId(join.ordinal)) =>
+        case join: IntervalJoinExec if binding.exists(_.states.hasSparksId(join.ordinal)) =>
           TakenOverJoinExec.of(join)
       } :: Nil
     case rejected: RejectedOperator =>
