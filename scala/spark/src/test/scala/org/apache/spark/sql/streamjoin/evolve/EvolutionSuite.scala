@@ -125,14 +125,14 @@ class EvolutionSuite extends AnyFunSuite with TemporalTest {
 
   private val noData = "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
 
-  for (
-    (name, was, is) <- Seq(
-      ("a wider bound", half.copy("left_outer"), two.copy("left_outer")),
-      ("a narrower bound", two.copy("left_outer"), half.copy("left_outer")),
-      ("one more preserved side", hour, hour.copy("full_outer")),
-      ("a semi join", hour.copy("left_outer"), hour.copy("left_semi"))
-    )
-  ) {
+  private val changes = Seq(
+    ("a wider bound", half.copy("left_outer"), two.copy("left_outer")),
+    ("one more preserved side", hour, hour.copy("full_outer")),
+    ("a narrower bound", two.copy("left_outer"), half.copy("left_outer")),
+    ("a semi join", hour.copy("left_outer"), hour.copy("left_semi"))
+  )
+
+  for ((name, was, is) <- if (SparkTest.isLong) changes else changes.take(2)) {
     test(s"$name: the first batch of the change runs again, with the same rows") {
       withConf(noData, Evolve -> "allow") {
         val oracle = new ChangedQueryOracle(noData = false)
