@@ -5,6 +5,7 @@ otherwise. It is stopped, and one more batch of a thousand rows arrives. Then it
 
 - unchanged: what a restart costs by itself;
 - with other numbers of partitions, and with another state store: the batch that rewrites the state;
+- on the checkpoint of Spark's own join, which ran up to the same point: the batch that takes over its state;
 - with a new checkpoint, which reads the input from the beginning: what a changed query would cost otherwise.
 
 Each is a process of its own with a heap of ``--heap``. The time of a batch is Spark's ``triggerExecution``; the peak of
@@ -44,7 +45,9 @@ CHANGES: dict[str, dict[str, str]] = {
     "4 to 6 partitions": {PARTITIONS: "6"},
     "4 to 2 partitions": {PARTITIONS: "2"},
     "the other store": {},
+    "Spark's own join taken over": {"spark.streamjoin.evolve": "exact", "spark.sql.shuffle.partitions": "4"},
 }
+OF_SPARK = {"spark.streamjoin.enabled": "false", "spark.sql.shuffle.partitions": "4"}
 
 
 def session(settings: dict[str, str], heap: str) -> SparkSession:
@@ -136,20 +139,22 @@ def child(options: argparse.Namespace, what: str, settings: dict[str, str]) -> d
 def compare(options: argparse.Namespace, store: str) -> list[str]:
     """Return the lines of the table for one state store."""
     settings = STORES[store]
-    inputs, begun = options.work / "inputs", options.work / "begun"
-    shutil.rmtree(inputs, ignore_errors=True)
-    shutil.rmtree(begun, ignore_errors=True)
+    for folder in ("inputs", "begun", "begun-by-spark"):
+        shutil.rmtree(options.work / folder, ignore_errors=True)
     child(options, "inputs", {})
     before = child(options, "begun", settings)
+    of_spark = child(options, "begun-by-spark", settings | OF_SPARK)
+    assert (of_spark["rows"], of_spark["hash"]) == (before["rows"], before["hash"]), "rows of Spark's own join"
     child(options, "more", {})
     other = ROCKSDB | CHANGELOG if store == "default store" else DEFAULT_STORE
     lines = []
     rows = set()
     for title, change in CHANGES.items():
+        begun = "begun-by-spark" if "taken over" in title else "begun"
         runs = []
         for _ in range(options.rounds):
             shutil.rmtree(options.work / "changed", ignore_errors=True)
-            shutil.copytree(begun, options.work / "changed")
+            shutil.copytree(options.work / begun, options.work / "changed")
             changed = settings | change | (other if title == "the other store" else {})
             runs.append(child(options, "changed", changed))
         rows |= {(before["rows"] + run["rows"], before["hash"] + run["hash"]) for run in runs}
@@ -182,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What it costs to change a query and keep its state.")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--heap", default="6g")
+    parser.add_argument("--heap", default="10g")
     parser.add_argument("--stores", nargs="+", choices=STORES, default=list(STORES))
     parser.add_argument("--child")
     parser.add_argument("--settings", default="{}")
