@@ -118,24 +118,28 @@ test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) $(FILES_J
 
 # The Python tests run in three lanes of similar length, because each lane is idle half of the time: tests that kill,
 # restart and wait, and random cases; tests that start programs, servers and a browser; all others, which share one
-# session.
+# session. The lane of Scala has most of the work, so these give way to it, and all end at about the same time.
+GIVE_WAY := nice -n 3
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
 	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
 PROGRAMS := $(addprefix tests/,test_connect.py test_demo.py test_doc_code.py test_examples.py test_golden.py \
-	test_pictures.py test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py test_wheel.py)
+	test_pictures.py test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py)
+
+# What needs the jars of all lines: `make test-lines`.
+LAST := $(addprefix tests/,test_lines.py test_wheel.py)
 
 test-scala:
 	@$(SBT) test
 
 test-failures:
-	@$(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
+	@$(GIVE_WAY) $(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
 
 test-programs:
-	@$(VENV)/python -m pytest $(PROGRAMS) $(PYTEST_FLAGS:%.xml=%-programs.xml)
+	@$(GIVE_WAY) $(VENV)/python -m pytest $(PROGRAMS) $(PYTEST_FLAGS:%.xml=%-programs.xml)
 
 test-python:
-	@$(VENV)/python -m pytest tests --ignore=tests/test_lines.py $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
+	@$(GIVE_WAY) $(VENV)/python -m pytest tests $(addprefix --ignore=,$(LAST)) $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
 
 other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
@@ -156,13 +160,13 @@ test-line-python:
 	@$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries \
 		$(PYTEST_FLAGS)
 
-test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## continue one checkpoint on all Spark lines, from the oldest to the newest
-	.venv/bin/python -m pytest tests/test_lines.py tests/test_wheel.py $(PYTEST_FLAGS)
+test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## continue one checkpoint on all Spark lines, from the oldest to the newest; try the wheel as the README says
+	.venv/bin/python -m pytest $(LAST) $(PYTEST_FLAGS)
 
 # Growth is visible only on an idle machine, so the soak test runs last and alone.
 test-long: ## run all tests, with hundreds of random cases, 20 kills, the full parity suite and the soak test: two hours
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-20} STREAMJOIN_KILLS=20 STREAMJOIN_PARITY=all $(MAKE) test
-	$(MAKE) test-s3
+	$(MAKE) test-lines test-s3
 	STREAMJOIN_SOAK_SECONDS=300 $(MAKE) soak
 
 # Fetches 700 MB, so it is not part of `make test`, which skips these tests.

@@ -47,6 +47,7 @@ def test_orders_deliveries(tmp_path: Path, source: str) -> None:
     assert "What bounds the state" in out
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; TakeOverSuite has take-overs in one process")
 def test_take_over(tmp_path: Path) -> None:
     out = run(
         [sys.executable, str(DEMO / "run_take_over_demo.py"), "--orders=3000", f"--work={tmp_path}"], environment()

@@ -5,7 +5,8 @@ from pathlib import Path
 from shutil import copytree
 
 import pyarrow.parquet as pq
-from conftest import ROOT, run
+import pytest
+from conftest import LONG, ROOT, run
 
 from streamjoin._packaging.jars import jar_path
 from streamjoin._spark.extension import EXTENSION
@@ -15,6 +16,7 @@ BIN = Path(sys.executable).parent
 PROGRAM = "import os, subprocess, sys; os.chdir(sys.argv[1]); sys.exit(subprocess.call(sys.argv[2:]))"
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long")
 def test_the_pipeline(tmp_path: Path) -> None:
     pipeline = tmp_path / "pipeline"
     copytree(ROOT / "examples" / "pipeline", pipeline)

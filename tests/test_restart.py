@@ -26,7 +26,7 @@ TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_ant
 # A chain of three, a window join, a temporal and an as-of join keep rows for several batches.
 LASTING = ["chain", "window", "temporal", "asof"]
 IN_ORDER = LASTING[1:]
-KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
+KILLS = int(os.environ.get("STREAMJOIN_KILLS", "2"))
 FILES = max(14, 2 * KILLS + 4)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -45,13 +45,13 @@ class ChangesSuite extends AnyFunSuite with ArrangementTest {
 
   private val withValid = ChangeCases.all.filter(_.valid.nonEmpty)
 
-  testAll[ChangeCase](SparkTest.part(withValid, every = 4), of => s"by VERSIONS: ${of.name}")(of =>
+  testAll[ChangeCase](SparkTest.part(withValid, every = 8), of => s"by VERSIONS: ${of.name}")(of =>
     valid(of)(declared(of))
   )
 
-  testAll[ChangeCase](SparkTest.part(inSql, every = 3), of => s"in SQL: ${of.name}")(of => valid(of)(sql(of)))
+  testAll[ChangeCase](SparkTest.part(inSql, every = 6), of => s"in SQL: ${of.name}")(of => valid(of)(sql(of)))
 
-  testAll[ChangeCase](SparkTest.part(withValid, every = 4, from = 2), of => s"with history: ${of.name}")(of =>
+  testAll[ChangeCase](SparkTest.part(withValid, every = 8, from = 2), of => s"with history: ${of.name}")(of =>
     valid(of)(versions(of, Some("1 hour")))
   )
 

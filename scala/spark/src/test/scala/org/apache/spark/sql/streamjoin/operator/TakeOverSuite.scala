@@ -137,7 +137,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
 
   private val kinds = for ((store, settings) <- stores; how <- types) yield (how, store, settings)
 
-  for ((how, store, settings) <- SparkTest.part(kinds, every = 8)) test(s"$how, $store") {
+  for ((how, store, settings) <- SparkTest.part(kinds, every = 12)) test(s"$how, $store") {
     withConf(settings: _*) {
       val expected = ofSpark(join(how))
       assert(expected.size > 10)
@@ -228,7 +228,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
     })
   )
 
-  for ((name, query) <- SparkTest.part(around, every = 2)) test(s"a join with $name") {
+  for ((name, query) <- SparkTest.part(around, every = 4, from = 3)) test(s"a join with $name") {
     val twice = story.map(rows => rows ++ rows.take(3))
     val expected = ofSpark(query, rows = twice)
     assert(expected.size > 5)
@@ -256,7 +256,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
       picked("left_outer", s"$Hourly AND d.v % 3 <> 0 AND o.v % 4 <> 0 AND (o.v + d.v) % 5 <> 3")
   )
 
-  for ((name, query) <- SparkTest.part(conditions, every = 2)) test(s"a condition with $name") {
+  for ((name, query) <- SparkTest.part(conditions, every = 4, from = 3)) test(s"a condition with $name") {
     // Spark evicts a row at the watermark, and ours does not.
     def inside(rows: Seq[String]) = withoutClosingRows(rows, "999")
     val expected = inside(ofSpark(query))
@@ -286,12 +286,12 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
     )
     val rest = Seq(Seq(o("end", "23:00", 999), d("past", "23:00", 998)), Seq(o("end", "23:01", 999)))
     // Spark's own join never emits a row without a time.
-    val unmatched = Map(
+    val unmatched = Seq(
       "left_outer" -> Seq("1 -", "2 -", "3 -", "6 7"),
       "right_outer" -> Seq("- 4", "- 5", "6 7"),
       "full_outer" -> Seq("- 4", "- 5", "1 -", "2 -", "3 -", "6 7")
     )
-    for ((how, expected) <- unmatched) {
+    for ((how, expected) <- SparkTest.part(unmatched, every = 3, from = 2)) {
       val found = takenOver(picked(how), rows = first ++ rest, after = 2)
       val matched = ofSpark(picked(how), rows = first ++ rest).filterNot(_.contains("-"))
       // Spark's own full outer join matches null with null.
@@ -301,7 +301,7 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
   }
 
   test("a batch that Spark's own join has planned is run by it") {
-    for (how <- Seq("full_outer", "left_semi")) {
+    for (how <- SparkTest.part(Seq("full_outer", "left_semi"), every = 2)) {
       val expected = ofSpark(join(how))
       val made = job(join(how))
       try {

@@ -53,7 +53,7 @@ class ParitySuite extends AnyFunSuite with ParityTest {
 
   /** `make test` has each query with one of the settings. */
   private val tables = ParityTables.settings.zipWithIndex.map { case ((name, settings), number) =>
-    (name, settings, SparkTest.part(ParityTables.queries, every = 3, from = number))
+    (name, settings, SparkTest.part(ParityTables.queries, every = 6, from = number))
   }
 
   testAll[(String, Seq[(String, String)], Seq[String])](tables, "joins of static tables " + _._1) {
