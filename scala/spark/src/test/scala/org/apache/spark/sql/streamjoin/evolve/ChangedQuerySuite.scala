@@ -48,12 +48,14 @@ class ChangedQuerySuite extends AnyFunSuite with JoinTest {
     )
   } :+ (("no more condition on one side", of("left_outer").copy(left = Some(3)), of("left_outer")))
 
-  /** Each batch is half an hour later than the one before. */
+  /** Each batch is half an hour later than the one before. A row of each side has no match. */
   private def story(random: Random): Seq[Seq[Fed]] = (0 until 9).map { batch =>
-    for (side <- Side.both; at <- 0 until 4 + random.nextInt(3)) yield {
+    val alone = if (batch > 0) Nil else Side.both.map(side => Fed(side, side.name, 600, 9 + 10 * side.index))
+    val others = for (side <- Side.both; at <- 0 until 4 + random.nextInt(3)) yield {
       val id = ('a' + random.nextInt(2)).toChar.toString
       Fed(side, id, 600 + 30 * batch + random.nextInt(30), 100 * batch + 10 * side.index + at)
     }
+    alone ++ others
   } :+ Side.both.map(side => Fed(side, side.name, 1200, 9990))
 
   private def runs(queries: Seq[ChangedQuery], rows: Seq[Seq[Fed]]): Assertion = {
