@@ -1,0 +1,1 @@
+"""Nexmark on Spark: the generator, the queries with joins, and their measurement."""
