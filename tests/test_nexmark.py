@@ -1,10 +1,14 @@
 """The Nexmark benchmark: its generator, and each variant of each query compared with DuckDB."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 from conftest import ROOT
 from pyspark.sql import SparkSession
@@ -12,9 +16,10 @@ from queries import settings
 
 sys.path.append(str(ROOT / "benchmarks"))
 
-from nexmark.generator import KINDS, Setting, connect, generate
+from nexmark.feeds import FileFeed, events, records
+from nexmark.generator import FAR, KINDS, Setting, connect, generate, rows
 from nexmark.queries import BY_VARIANT, answer
-from nexmark.running import Feed, arrange, create_views, result
+from nexmark.running import arrange, create_views, result
 
 # Ten seconds of events in three files, so that a window ends before the last file.
 SETTING = Setting(events=6000, rate=500, in_flight=100, file_events=2000)
@@ -47,10 +52,10 @@ def test_a_query_has_the_rows_of_duckdb(
     spark: SparkSession, inputs: Path, tmp_path: Path, name: str, engine: str
 ) -> None:
     query, variant = BY_VARIANT[name]
-    feed = Feed(inputs, tmp_path / "arrived", query.reads)
+    feed = FileFeed(inputs, tmp_path / "arrived", query.reads)
     with settings(spark, {"spark.streamjoin.enabled": str(engine == "ours").lower()}):
-        create_views(spark, inputs, feed.arrived, query.reads)
-        running = arrange(spark, variant, inputs, feed.arrived, tmp_path)
+        create_views(spark, feed, query.reads, inputs)
+        running = arrange(spark, variant, feed, inputs, tmp_path)
         found = result(spark, variant, SETTING)
         sink = f"nexmark_{name.replace('-', '_')}_{engine}"
         main = found.writeStream.format("memory").queryName(sink).start()
@@ -66,3 +71,87 @@ def test_a_query_has_the_rows_of_duckdb(
         expected = Counter(db.execute(answer(query, SETTING, inputs)).fetchall())
     assert sum(expected.values()) > 10
     assert +emitted == expected
+
+
+def test_the_same_setting_gives_the_same_rows(inputs: Path) -> None:
+    with connect() as db:
+        for kind in KINDS:
+            made = db.execute(rows(SETTING, kind, 0, SETTING.events)).fetchall()
+            files = f"SELECT * FROM '{inputs}/{kind}/*.parquet' WHERE dateTime < {FAR}"
+            assert Counter(db.execute(files).fetchall()) == Counter(made)
+        (first,) = db.execute(rows(SETTING, "bid", 4, 5)).fetchall()
+    url = "https://auctions.example/69d8e92229"
+    assert [*first[:5], first[6]] == [1000, 1001, 3037960, "channel-236", url, "3de2fdde6117d"]
+    assert first[5] == datetime(2026, 1, 1, 0, 0, 0, 8000, UTC)
+
+
+@pytest.fixture
+def db(inputs: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with connect() as connection:
+        for kind in KINDS:
+            files = f"'{inputs}/{kind}/*.parquet'"
+            connection.execute(f"CREATE VIEW {kind} AS FROM {files} WHERE dateTime < {FAR}")
+        yield connection
+
+
+PROPORTIONS = {
+    "persons of 50 events": ("SELECT count(*) / 120 FROM person", 1, 0),
+    "auctions of 50 events": ("SELECT count(*) / 120 FROM auction", 3, 0),
+    "bids of 50 events": ("SELECT count(*) / 120 FROM bid", 46, 0),
+    "seconds": ("SELECT epoch(max(dateTime) - min(dateTime)) FROM bid", 12, 0.1),
+    "bids on hot auctions": ("SELECT avg((auction % 100 = 0)::INT) FROM bid", 0.5, 0.03),
+    "bids of hot bidders": ("SELECT avg((bidder % 100 = 1)::INT) FROM bid", 0.76, 0.03),
+    "auctions of hot sellers": ("SELECT avg((seller % 100 = 0)::INT) FROM auction", 0.76, 0.06),
+    "auctions of a category": ("SELECT avg((category = 10)::INT) FROM auction", 0.2, 0.06),
+    "persons of three states": ("SELECT avg((state IN ('OR', 'ID', 'CA'))::INT) FROM person", 0.5, 0.12),
+    "bids on hot channels": ("SELECT avg((channel LIKE 'hot-%')::INT) FROM bid", 0.5, 0.03),
+    "median price": ("SELECT median(log10(price)) FROM bid", 5, 0.1),
+    "bytes of a person": (
+        "SELECT avg(length(concat(name, emailAddress, creditCard, city, state, extra)) + 16) FROM person",
+        200,
+        10,
+    ),
+    "bytes of an auction": ("SELECT avg(length(concat(itemName, description, extra)) + 56) FROM auction", 500, 10),
+    "bytes of a bid": ("SELECT avg(length(concat(channel, url, extra)) + 32) FROM bid", 100, 3),
+    "different auctions": ("SELECT count(DISTINCT id) FROM auction", 360, 0),
+}
+
+
+@pytest.mark.parametrize("what", PROPORTIONS)
+def test_proportions(db: duckdb.DuckDBPyConnection, what: str) -> None:
+    query, value, within = PROPORTIONS[what]
+    (found,) = db.execute(query).fetchone() or ()
+    assert value - within <= found <= value + within
+
+
+def test_the_bounds_of_the_generator(db: duckdb.DuckDBPyConnection) -> None:
+    pairs = {
+        "bid JOIN auction AS other ON auction = other.id": SETTING.reach_ms,
+        "bid JOIN person AS other ON bidder = other.id": SETTING.active_ms,
+        "auction AS bid JOIN person AS other ON seller = other.id": SETTING.active_ms,
+    }
+    for pair, latest in pairs.items():
+        apart = "epoch_ms(bid.dateTime) - epoch_ms(other.dateTime)"
+        first, last = db.execute(f"SELECT min({apart}), max({apart}) FROM {pair}").fetchone() or ()
+        assert -SETTING.lead_ms <= first < 0 < last <= latest
+    life = "epoch_ms(expires) - epoch_ms(dateTime)"
+    shortest, longest = db.execute(f"SELECT min({life}), max({life}) FROM auction").fetchone() or ()
+    assert 1 <= shortest < 0.05 * SETTING.lifetime_ms
+    assert 0.95 * SETTING.lifetime_ms < longest <= SETTING.lifetime_ms
+
+
+def test_events_out_of_order_are_the_same_events() -> None:
+    shuffled = replace(SETTING, group=100)
+    with connect() as db:
+        in_order, out_of_order = (db.execute(rows(each, "bid", 0, 6000)).fetchall() for each in (SETTING, shuffled))
+    assert in_order != out_of_order
+    assert sorted(in_order) == sorted(out_of_order)
+
+
+def test_records_have_the_rows_of_the_files(spark: SparkSession, inputs: Path) -> None:
+    texts = [record for number in range(SETTING.files + 1) for record in records(SETTING, number)]
+    assert [json.loads(text)["event_type"] for text in texts[:6]] == [0, 1, 1, 1, 2, 2]
+    topic = spark.createDataFrame([(text.encode(),) for text in texts], "value BINARY")
+    for kind in KINDS:
+        files = spark.read.parquet(str(inputs / kind))
+        assert Counter(events(topic, kind).collect()) == Counter(files.collect())

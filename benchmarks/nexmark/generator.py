@@ -132,12 +132,20 @@ _EXTRA = {
 }
 
 
-def rows(setting: Setting, kind: str, first: int, until: int) -> str:
-    """Return the SQL of the rows of one kind among the events with these places in the order of arrival."""
+def rows(setting: Setting, kind: str, first: int, until: int, more: str = "") -> str:
+    """Return the SQL of the rows of one kind among the events with these places in the order of arrival.
+
+    Args:
+        setting: of the events.
+        kind: which rows.
+        first: the first place.
+        until: the place after the last one.
+        more: SQL of more columns, such as ``, place``, and ``, n`` for the event's number.
+    """
     columns, of_round = _columns(setting)[kind]
     permuted = f"range // {setting.group} * {setting.group} + (range * 953) % {setting.group}"
     numbers = f"SELECT range AS place, {permuted} AS n FROM range({first}, {until})"
-    return f"SELECT {columns} FROM ({numbers}) WHERE n % {EVENTS_PER_ROUND} {of_round} ORDER BY place"
+    return f"SELECT {columns}{more} FROM ({numbers}) WHERE n % {EVENTS_PER_ROUND} {of_round} ORDER BY place"
 
 
 def _columns(setting: Setting) -> dict[str, tuple[str, str]]:

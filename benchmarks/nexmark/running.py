@@ -1,6 +1,5 @@
 """Runs a variant of a query in a session: its views, its arrangements, and the query itself."""
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,75 +8,49 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
-from nexmark.generator import KINDS, Setting
+from nexmark.feeds import Feed
+from nexmark.generator import Setting
 from nexmark.queries import ARRANGEMENTS, DELAY_MS, Query, Variant, checksum, text
 
 
-class Feed:
-    """Folders of files that arrive one after the other, as links to files that exist.
-
-    Args:
-        inputs: the folder with a folder of each kind.
-        arrived: the folder that a query reads; it is emptied.
-        kinds: which kinds arrive.
-    """
-
-    def __init__(self, inputs: Path, arrived: Path, kinds: Iterable[str]) -> None:
-        self.inputs = inputs
-        self.arrived = arrived
-        self.kinds = tuple(kinds)
-        shutil.rmtree(arrived, ignore_errors=True)
-        for kind in self.kinds:
-            (arrived / kind).mkdir(parents=True)
-
-    def publish(self, number: int) -> None:
-        """Let the file with a number arrive, of each kind."""
-        for kind in self.kinds:
-            name = f"{number:05}.parquet"
-            (self.arrived / kind / name).hardlink_to(self.inputs / kind / name)
-
-
-def stream(spark: SparkSession, inputs: Path, arrived: Path, kind: str, files: int | None = 1) -> DataFrame:
-    """Return the stream of a kind, without a watermark.
+def create_views(spark: SparkSession, feed: Feed, kinds: Iterable[str], inputs: Path) -> None:
+    """Create the views of the streams, with their watermarks, and that of the side input.
 
     Args:
         spark: the session.
-        inputs: where all files are.
-        arrived: where the files of the stream are or will be.
-        kind: of the events.
-        files: how many files a batch reads at most; None for all that there are.
+        feed: of the events.
+        kinds: which streams.
+        inputs: the folder with the files of the generator.
     """
-    reader = spark.readStream.schema(spark.read.parquet(str(inputs / kind)).schema)
-    if files is not None:
-        reader = reader.option("maxFilesPerTrigger", files)
-    return reader.parquet(str(arrived / kind))
-
-
-def create_views(spark: SparkSession, inputs: Path, arrived: Path, kinds: Iterable[str], files: int | None = 1) -> None:
-    """Create the views of the streams, with their watermarks, and that of the side input."""
     for kind in kinds:
-        rows = stream(spark, inputs, arrived, kind, files)
+        rows = feed.stream(spark, kind)
         rows.withWatermark("dateTime", f"{DELAY_MS} milliseconds").createOrReplaceTempView(kind)
     spark.read.parquet(str(inputs / "side")).createOrReplaceTempView("side")
 
 
-def arrange(
-    spark: SparkSession, variant: Variant, inputs: Path, arrived: Path, work: Path, files: int | None = 1
-) -> list[StreamingQuery]:
-    """Start the queries that maintain the arrangements of a variant, and return those that continue."""
+def arrange(spark: SparkSession, variant: Variant, feed: Feed, inputs: Path, work: Path) -> list[StreamingQuery]:
+    """Start the queries that maintain the arrangements of a variant, and return them; that of the side input ends.
+
+    Args:
+        spark: the session.
+        variant: which query.
+        feed: of the events.
+        inputs: the folder with the files of the generator.
+        work: the folder for arrangements and checkpoints.
+    """
     spark.conf.set("spark.streamjoin.arrangements", str(work / "arrangements"))
-    started = []
+    maintaining = []
     for name in variant.arranged:
         kind, key = ARRANGEMENTS[name]
-        from_events = kind in KINDS
-        rows = stream(spark, inputs, arrived if from_events else inputs, kind, files)
-        writer = sj.arrange(rows, name, keys=[[key]])
         checkpoint = str(work / "checkpoints" / name)
-        if from_events:
-            started.append(writer.start(checkpointLocation=checkpoint))
+        if kind == "side":
+            side = spark.readStream.schema("key BIGINT, value STRING").parquet(str(inputs / "side"))
+            writer = sj.arrange(side, name, keys=[[key]]).trigger(availableNow=True)
+            writer.start(checkpointLocation=checkpoint).awaitTermination()
         else:
-            writer.trigger(availableNow=True).start(checkpointLocation=checkpoint).awaitTermination()
-    return started
+            writer = sj.arrange(feed.stream(spark, kind), name, keys=[[key]])
+            maintaining.append(writer.start(checkpointLocation=checkpoint))
+    return maintaining
 
 
 def result(spark: SparkSession, variant: Variant, setting: Setting) -> DataFrame:
