@@ -57,7 +57,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-take-over demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-take-over demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-nexmark bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -190,9 +190,10 @@ lint-python:
 	@$(RUFF) format --check $(RUFF_CONFIG)
 	@$(MYPY) python/src $(wildcard examples/*.py)
 	@MYPYPATH=examples/demo $(MYPY) $(wildcard examples/demo/*.py)
-	@MYPYPATH=tests:examples:examples/demo:project/lint:project/locks:project/release:docs $(MYPY) $(wildcard tests/*.py)
+	@MYPYPATH=tests:examples:examples/demo:project/lint:project/locks:project/release:docs:benchmarks $(MYPY) $(wildcard tests/*.py)
 	@$(MYPY) $(wildcard tests/jobs/*.py)
 	@MYPYPATH=benchmarks:tests $(MYPY) $(wildcard benchmarks/*.py)
+	@MYPYPATH=benchmarks:examples/demo $(MYPY) $(wildcard benchmarks/nexmark/*.py)
 	@$(VENV)/python project/locks/jars.py check
 
 # Needs only Python. The script contains the rules and accepts pages: `python3 project/lint/prose.py docs/tuning.md`.
@@ -264,6 +265,9 @@ bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on smal
 
 bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## compare delta joins with recomputation, and arrangements with a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
+
+bench-nexmark: $(JAR) $(ENVIRONMENT)/.installed ## run Nexmark's queries with joins next to Spark's own join: most of a day (BENCH_FLAGS=--smoke: some minutes)
+	PYTHONPATH=benchmarks $(VENV)/python -m nexmark $(BENCH_FLAGS)
 
 bench-temporal: $(JAR) $(ENVIRONMENT)/.installed ## compare temporal joins with hand-written ones and with the shuffle alone, streams with tables, batches with windows: hours
 	$(VENV)/python benchmarks/temporal.py $(BENCH_FLAGS)

@@ -69,6 +69,7 @@ ALL = [
     Side("spark-default", "spark", {}),
     Side("spark-default-our-files", "spark", OUR_FILES),
     Side("spark-rocksdb", "spark", ROCKSDB),
+    Side("spark-rocksdb-changelog", "spark", ROCKSDB | CHANGELOG),
     Side("spark-rocksdb-v4", "spark", ROCKSDB | JOIN_FORMAT_4),
     Side("ours-default", "ours", {}, version=OURS_NOW),
     Side("ours-default-spark-files", "ours", SPARKS_FILES),

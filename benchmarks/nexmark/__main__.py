@@ -1,0 +1,252 @@
+"""Nexmark's queries with joins, by Spark's own join and by streamjoin: ``make bench-nexmark``.
+
+Each run is a process of its own, on the same files and with the same session settings. The rounds of a query go over
+its sides in turn. The number of rows of each run and the sum of their checksums are compared with DuckDB's; a
+difference ends the benchmark. Each run is kept in ``benchmarks/results/nexmark.jsonl`` as soon as it has ended, and the
+tables in ``benchmarks/results/nexmark.md``.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.machine import machine, project
+from harness.runs import Record, append, read, write
+from harness.sides import BY_NAME
+
+from nexmark.generator import Setting, generate
+from nexmark.measure import PARTS, Run
+from nexmark.queries import BY_VARIANT, expected
+from nexmark.report import report
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "nexmark.md"
+SPARK = ("spark-default", "spark-rocksdb-changelog", "spark-rocksdb-v4")
+OURS = ("ours-default",)
+SIDES = (*SPARK, *OURS, "ours-rocksdb")
+# A run uses the Spark of this Python, whatever else the machine has.
+NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+SETTINGS = ("published", "long")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to do: in which setting, and which round of it."""
+
+    setting: str
+    round: int
+    run: Run
+
+    @property
+    def title(self) -> str:
+        """What it is, for the reader."""
+        return f"{self.setting}, {self.run.part}, {self.run.variant}, round {self.round}, {self.run.side}"
+
+
+def main() -> None:
+    """Run what the command line selects, and write the tables."""
+    options = parse_arguments()
+    file = options.results.with_suffix(".jsonl")
+    if not options.report_only:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        jobs = plan(options)
+        done = read(file) if options.resume else []
+        write(file, done)
+        run_all(jobs, file, done, options)
+    options.results.write_text(report(read(file), options.warm_up))
+    print(options.results.read_text())
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    default = Setting()
+    parser = argparse.ArgumentParser(description="Nexmark's queries with joins, on Spark.")
+    parser.add_argument("--queries", nargs="+", metavar="NAME", help="only these, such as q9, or variants: q9-bounded")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS, help="of the auctions' lifetimes")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=(*SPARK, *OURS), help="only these")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default: 3)")
+    parser.add_argument("--events", type=int, default=default.events, help="of all kinds (default: 10 million)")
+    parser.add_argument("--rate", type=int, default=default.rate, help="events a second of event time (10,000)")
+    parser.add_argument("--file-events", type=int, default=default.file_events, help="events in a batch (100,000)")
+    parser.add_argument("--group", type=int, default=1, help="events change places in groups of so many (1: in order)")
+    parser.add_argument("--in-flight", type=int, default=100, help="open auctions of the setting published (100)")
+    parser.add_argument("--long-in-flight", type=int, default=10_000, help="those of the setting long (10,000)")
+    parser.add_argument(
+        "--warm-up", type=float, default=0.75, help="share of the events before those that are measured"
+    )
+    parser.add_argument("--live-rate", type=int, default=10_000, help="events a second that arrive (10,000)")
+    parser.add_argument("--live-seconds", type=int, default=240, help="for which they arrive (240)")
+    parser.add_argument("--master", default="local[2]", help="of Spark; inputs have to be in a folder that all see")
+    parser.add_argument("--partitions", type=int, default=2, help="of shuffles and of the state (2)")
+    parser.add_argument("--memory", default="6g", help="of the driver (6g)")
+    parser.add_argument("--conf", nargs="*", default=[], help="more settings of all sessions, key=value")
+    parser.add_argument(
+        "--kafka", metavar="ADDRESS", help="of a broker: events come from topics that are created there"
+    )
+    parser.add_argument("--topic-partitions", type=int, default=1, help="partitions of these topics (1)")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run is ended (1800)")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--work", type=Path, default=Path("build/bench-nexmark"))
+    parser.add_argument("--resume", action="store_true", help="keep the runs that there are, do those that are missing")
+    parser.add_argument("--report-only", action="store_true", help="run nothing, write the tables again")
+    parser.add_argument("--smoke", action="store_true", help="all of it small, once, to see that it works")
+    options = parser.parse_args()
+    if options.smoke:
+        small = {"rounds": 1, "events": 100_000, "file_events": 10_000, "live_rate": 2000, "live_seconds": 10}
+        vars(options).update(small)
+        if options.results == RESULTS:
+            options.results = options.work / "smoke.md"
+    return options
+
+
+def plan(options: argparse.Namespace) -> list[Job]:
+    """Return the runs in their order: by setting, part, variant, round and side."""
+    return [
+        Job(setting, number, job_run(options, setting, part, variant, side))
+        for setting in options.settings
+        for part in options.parts
+        for variant in chosen(options.queries)
+        # Neither the heap nor the batches at a fixed rate are compared round by round.
+        for number in range(1, 1 + (options.rounds if part == "throughput" else 1))
+        for side in options.sides
+        if runs(variant, side)
+    ]
+
+
+def chosen(names: list[str] | None) -> list[str]:
+    """Return the variants of these names, or of the queries with these names; all of them without names."""
+    unknown = set(names or ()) - {*BY_VARIANT, *(query.name for query, _ in BY_VARIANT.values())}
+    if unknown:
+        sys.exit(f"No such query: {', '.join(sorted(unknown))}. There are: {', '.join(BY_VARIANT)}")
+    return [
+        variant for variant, (query, _) in BY_VARIANT.items() if not names or variant in names or query.name in names
+    ]
+
+
+def runs(name: str, side: str) -> bool:
+    """Tell whether a side runs a variant: one without state runs once by each engine."""
+    variant = BY_VARIANT[name][1]
+    if BY_NAME[side].engine == "ours":
+        return variant.ours
+    return variant.spark and (variant.store or side == SPARK[0])
+
+
+def job_run(options: argparse.Namespace, setting: str, part: str, variant: str, side: str) -> Run:
+    """Return what a process has to do."""
+    in_flight = options.in_flight if setting == "published" else options.long_in_flight
+    made = Setting(options.events, options.rate, in_flight, options.file_events, options.group)
+    if part == "live":
+        # A file a second, at the same lifetimes.
+        live = in_flight * options.live_rate // options.rate
+        events = options.live_rate * options.live_seconds
+        made = Setting(events, options.live_rate, live, options.live_rate, options.group)
+    conf = {
+        "spark.master": options.master,
+        "spark.sql.shuffle.partitions": str(options.partitions),
+        "spark.driver.memory": options.memory,
+    }
+    if options.kafka:
+        conf["spark.jars"] = connector()
+    conf |= dict(each.split("=", 1) for each in options.conf)
+    return Run(made, variant, side, part, options.work.resolve(), 1.0, conf)
+
+
+def connector() -> str:
+    """Return the jars of Spark's Kafka connector, as the demo fetches them."""
+    root = Path(__file__).resolve().parents[2]
+    sys.path.append(str(root / "examples" / "demo"))
+    from kafka_broker import connector_jars
+
+    return ",".join(str(jar) for jar in connector_jars(root / ".tools"))
+
+
+def run_all(jobs: list[Job], file: Path, done: list[Record], options: argparse.Namespace) -> None:
+    """Do the runs, and keep each as soon as it has ended. A side that takes longer than the limit is not run again."""
+    known = {key(record) for record in done}
+    ended = {key(record)[:-1] for record in done if record.get("unfinished")}
+    for number, job in enumerate(jobs, 1):
+        own: Record = {
+            "setting": job.setting,
+            "part": job.run.part,
+            "variant": job.run.variant,
+            "side": job.run.side,
+            "round": job.round,
+            "sizes": asdict(job.run.setting),
+        }
+        if key(own) in known or key(own)[:-1] in ended:
+            print(f"[{number}/{len(jobs)}] {job.title}: left out", flush=True)
+            continue
+        inputs = generate(job.run.setting, job.run.work)
+        record = own | measured(job, options) | {"environment": environment()}
+        if record.get("unfinished"):
+            ended.add(key(own)[:-1])
+        else:
+            wanted = expected(BY_VARIANT[job.run.variant][0], job.run.setting, inputs)
+            if record["counts"] != wanted:
+                sys.exit(f"{job.title}: rows and checksum {record['counts']}, DuckDB has {wanted}")
+        record["environment"] |= record.pop("versions", {})
+        append(file, record)
+        print(f"[{number}/{len(jobs)}] {job.title}: {record['wall']:.1f} s", flush=True)
+
+
+def key(record: Record) -> tuple[str, ...]:
+    """Return what a record is of; the last part is the round."""
+    names = ("setting", "part", "variant", "side", "sizes", "round")
+    return tuple(json.dumps(record[name]) for name in names)
+
+
+def environment() -> Record:
+    """Return where and when a run was."""
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"date": date, "command": command_line()} | machine() | project()
+
+
+def command_line() -> str:
+    """Return the command, without the folders, which only describe the machine."""
+    words = sys.argv[1:]
+    kept = [
+        word
+        for at, word in enumerate(words)
+        if not word.startswith(("--work", "--results")) and (at == 0 or words[at - 1] not in ("--work", "--results"))
+    ]
+    return " ".join(["python -m nexmark", *kept])
+
+
+def measured(job: Job, options: argparse.Namespace) -> Record:
+    """Do a run in a process of its own, which prints its record last."""
+    run = job.run
+    if options.kafka:
+        run = replace(run, kafka=(options.kafka, new_topic(options.kafka, options.topic_partitions)))
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    command = [sys.executable, "-m", "nexmark.measure", json.dumps(asdict(run), default=str)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=options.limit)
+    except subprocess.TimeoutExpired:
+        # Its JVM ends with it, because it reads its standard input to the end.
+        return {"unfinished": True, "wall": options.limit}
+    if done.returncode:
+        sys.exit(f"{done.stderr}\n{job.title}: exit code {done.returncode}")
+    record: Record = json.loads(done.stdout.splitlines()[-1])
+    return record
+
+
+def new_topic(address: str, partitions: int) -> str:
+    """Create a topic for one run, and return its name."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import NewTopic
+
+    topic = f"nexmark-{uuid.uuid4().hex[:8]}"
+    admin = KafkaAdminClient(bootstrap_servers=address)
+    admin.create_topics([NewTopic(name=topic, num_partitions=partitions, replication_factor=1)])
+    admin.close()
+    return topic
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""One run of one variant by one side in this process: the result is the last line of the output, as JSON."""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.measure import executed, jvm, peak_heap, totals
+from harness.sides import BY_NAME, session
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import streamjoin as sj
+from nexmark.feeds import Feed, FileFeed, TopicFeed
+from nexmark.generator import Setting, generate
+from nexmark.queries import BY_VARIANT, Query, Variant
+from nexmark.running import arrange, create_views, observed, result
+
+Record = dict[str, Any]
+# What a run measures: events a second; the heap after a collection behind each batch; times of
+# batches while events arrive at a fixed rate.
+PARTS = ("throughput", "heap", "live")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What this process runs.
+
+    Attributes:
+        setting: of the events.
+        variant: its name.
+        side: its name.
+        part: one of ``PARTS``.
+        work: the folder for inputs, arrangements and checkpoints.
+        seconds: from one file to the next while events arrive at a fixed rate.
+        conf: settings of the session, in addition to those of the side.
+        kafka: address and topic, if events come from there.
+    """
+
+    setting: Setting
+    variant: str
+    side: str
+    part: str
+    work: Path
+    seconds: float
+    conf: dict[str, str]
+    kafka: tuple[str, str] | None = None
+
+
+def main() -> None:
+    """Do the run that the first argument describes, as JSON."""
+    # Spark's workers are this Python, with its packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    parser = argparse.ArgumentParser(description="One run of one variant by one side.")
+    parser.add_argument("run", type=json.loads)
+    made = parser.parse_args().run
+    setting, work, kafka = Setting(**made.pop("setting")), Path(made.pop("work")), made.pop("kafka")
+    print(json.dumps(measure(Run(setting, work=work, kafka=tuple(kafka) if kafka else None, **made))))
+
+
+def measure(run: Run) -> Record:
+    """Do a run, and return its figures."""
+    query, variant = BY_VARIANT[run.variant]
+    side = BY_NAME[run.side]
+    inputs = generate(run.setting, run.work)
+    work = run.work / "running"
+    shutil.rmtree(work, ignore_errors=True)
+    spark = session(side, run.conf)
+    feed = feed_of(run, query, inputs, work)
+    create_views(spark, feed, query.reads, inputs)
+    measured = Measured(spark, run, query, variant, feed, inputs, work)
+    record = measured.run()
+    record["versions"] = {
+        "Spark": spark.version,
+        "Java": str(jvm(spark).java.lang.System.getProperty("java.version")),
+        "Python": platform.python_version(),
+    }
+    spark.stop()
+    shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+def feed_of(run: Run, query: Query, inputs: Path, work: Path) -> Feed:
+    """Return the feed of a run; while events arrive at a fixed rate, a batch reads all that there are."""
+    if run.kafka:
+        return TopicFeed(run.setting, *run.kafka, per_batch=run.part != "live")
+    return FileFeed(inputs, work / "arrived", query.reads, None if run.part == "live" else 1)
+
+
+class Measured:
+    """A run, while it is measured."""
+
+    def __init__(
+        self, spark: SparkSession, run: Run, query: Query, variant: Variant, feed: Feed, inputs: Path, work: Path
+    ) -> None:
+        self.spark = spark
+        self.part = run.part
+        self.seconds = run.seconds
+        self.setting = run.setting
+        self.feed = feed
+        self.variant = variant
+        self.work = work
+        self.maintaining = arrange(spark, variant, feed, inputs, work)
+        rows = observed(result(spark, variant, run.setting), query)
+        self.writer = rows.writeStream.format("noop").option("checkpointLocation", str(work / "checkpoints" / "query"))
+        self.peak = 0
+
+    def run(self) -> Record:
+        """Run it to the end of its input, and return its figures."""
+        begun = time.perf_counter()
+        if self.part == "live":
+            query, record = self._at_a_rate()
+        elif self.maintaining:
+            query, record = self._in_steps()
+        else:
+            query, record = self._all_there()
+        batches = executed(query)
+        for each in (query, *self.maintaining):
+            if failed := each.exception():
+                raise failed
+            each.stop()
+        return record | {
+            "wall": time.perf_counter() - begun,
+            "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "check")],
+            "peakHeapBytes": self.peak or None,
+            "inSteps": bool(self.maintaining),
+            "arrangedRows": sum(int(sj.arrangement(name).rows) for name in self.variant.arranged),
+            "batches": {
+                "inputRows": [batch["numInputRows"] for batch in batches],
+                "ms": [batch["durationMs"]["triggerExecution"] for batch in batches],
+                "stateRows": [
+                    sum(operator["numRowsTotal"] for operator in batch["stateOperators"]) for batch in batches
+                ],
+            },
+        }
+
+    def _all_there(self) -> tuple[StreamingQuery, Record]:
+        """Run over all files at once, one of each kind in a batch; a step is a batch."""
+        for number in range(self.setting.files + 1):
+            self.feed.publish(number)
+        query = self.writer.trigger(availableNow=True).start()
+        if self.part == "heap":
+            self.peak = peak_heap(self.spark, query)
+        query.awaitTermination()
+        steps = [batch for batch in executed(query) if batch["numInputRows"]]
+        return query, {"stepMs": [batch["durationMs"]["triggerExecution"] for batch in steps]}
+
+    def _in_steps(self) -> tuple[StreamingQuery, Record]:
+        """Let one file of each kind arrive after the other; a step ends when all queries have read it."""
+        query = self.writer.start()
+        steps = []
+        for number in range(self.setting.files + 1):
+            begun = time.perf_counter()
+            self.feed.publish(number)
+            for each in (*self.maintaining, query):
+                each.processAllAvailable()
+            steps.append(1000 * (time.perf_counter() - begun))
+            if self.part == "heap":
+                self.peak = max(self.peak, used_heap(self.spark))
+        return query, {"stepMs": steps}
+
+    def _at_a_rate(self) -> tuple[StreamingQuery, Record]:
+        """Let the files arrive at fixed times, whether the queries have read the ones before or not."""
+        query = self.writer.start()
+        begun = time.perf_counter()
+        for number in range(self.setting.files):
+            time.sleep(max(0.0, begun + number * self.seconds - time.perf_counter()))
+            self.feed.publish(number)
+        published = time.perf_counter()
+        for each in (*self.maintaining, query):
+            each.processAllAvailable()
+        behind = time.perf_counter() - published
+        self.feed.publish(self.setting.files)
+        for each in (*self.maintaining, query):
+            each.processAllAvailable()
+        return query, {"behind": behind}
+
+
+def used_heap(spark: SparkSession) -> int:
+    """Return the bytes of the heap that a collection leaves in use."""
+    jvm(spark).java.lang.System.gc()
+    return int(jvm(spark).java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed())
+
+
+if __name__ == "__main__":
+    main()
