@@ -50,6 +50,7 @@ SECTIONS = {
         "compatibility",
         "reliability",
         "benchmarks",
+        "nexmark",
         "../benchmarks/README",
         "../SECURITY",
     ],

@@ -27,7 +27,7 @@ def source_files() -> Iterator[Path]:
 
 PAGES = sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "recipes").glob("*.md"))
 # Pages for those who change or measure the project open with a command of its Makefile.
-COMMANDS = {"benchmarks.md", "first-contribution.md"}
+COMMANDS = {"benchmarks.md", "first-contribution.md", "nexmark.md"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "index.md"], ids=lambda page: page.name)

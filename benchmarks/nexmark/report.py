@@ -107,7 +107,7 @@ def events_per_second(record: Record, warm_up: float) -> float | None:
     """Return the events of the measured files, of all kinds, over the time of their steps, thousands."""
     sizes, warm = record["sizes"], _warm(record, warm_up)
     events = min(warm.stop * sizes["file_events"], sizes["events"]) - warm.start * sizes["file_events"]
-    return events / sum(record["stepMs"][warm.start : warm.stop])
+    return float(events / sum(record["stepMs"][warm.start : warm.stop]))
 
 
 def rows_per_second(record: Record, warm_up: float) -> float | None:
@@ -116,7 +116,7 @@ def rows_per_second(record: Record, warm_up: float) -> float | None:
     warm = _warm(record, warm_up)
     if record["inSteps"]:
         return None
-    return sum(rows[warm.start : warm.stop]) / sum(record["stepMs"][warm.start : warm.stop])
+    return float(sum(rows[warm.start : warm.stop]) / sum(record["stepMs"][warm.start : warm.stop]))
 
 
 def state_rows(record: Record, warm_up: float) -> float | None:
