@@ -3,14 +3,14 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pytest
-from conftest import ROOT
+from conftest import LONG, ROOT
 from pyspark.sql import SparkSession
 from queries import settings
 
@@ -21,8 +21,8 @@ from nexmark.generator import FAR, KINDS, Setting, connect, generate, rows
 from nexmark.queries import BY_VARIANT, answer
 from nexmark.running import arrange, create_views, result
 
-# Ten seconds of events in three files, so that a window ends before the last file.
-SETTING = Setting(events=6000, rate=500, in_flight=100, file_events=2000)
+# Twelve seconds of events, so that a window ends before the closing rows.
+SETTING = Setting(events=6000, rate=500, in_flight=100, file_events=3000)
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,18 @@ def batches(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset("spark.streamjoin.arrangements")
 
 
+# `make test` leaves out Spark's own join, and one of two queries with the same join.
 RUNS = [
     (name, engine)
     for name, (_, variant) in BY_VARIANT.items()
-    for engine, runs in (("spark", variant.spark), ("ours", variant.ours))
+    for engine, runs in (("spark", variant.spark and LONG), ("ours", variant.ours and (LONG or name != "q4-bounded")))
     if runs
 ]
+
+
+def plain(row: Iterable[object]) -> tuple[object, ...]:
+    """Return the values with times as seconds: Spark has them in local time, DuckDB in UTC."""
+    return tuple(value.timestamp() if isinstance(value, datetime) else value for value in row)
 
 
 @pytest.mark.usefixtures("batches")
@@ -66,10 +72,10 @@ def test_a_query_has_the_rows_of_duckdb(
     columns = [column for column in found.columns if not column.startswith("_")]
     emitted: Counter[tuple[object, ...]] = Counter()
     for row in spark.table(sink).collect():
-        emitted[tuple(row[column] for column in columns)] += row["_diff"] if variant.is_delta else 1
+        emitted[plain(row[column] for column in columns)] += row["_diff"] if variant.is_delta else 1
     with connect() as db:
-        expected = Counter(db.execute(answer(query, SETTING, inputs)).fetchall())
-    assert sum(expected.values()) > 10
+        expected = Counter(map(plain, db.execute(answer(query, SETTING, inputs)).fetchall()))
+    assert sum(expected.values()) > 1
     assert +emitted == expected
 
 

@@ -24,7 +24,7 @@ SCHEMAS = {
         "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, dateTime TIMESTAMP, extra STRING"
     ),
 }
-RECORD = "event_type INT, " + ", ".join(f"{kind}: STRUCT<{SCHEMAS[kind]}>" for kind in KINDS)
+RECORD = "event_type INT, " + ", ".join(f"{kind} STRUCT<{SCHEMAS[kind]}>" for kind in KINDS)
 
 
 class Feed(Protocol):

@@ -127,7 +127,7 @@ any_auction(n, seed, oldest) AS oldest + draw(n, seed, last_auction(n) - oldest 
 # Text that fills a row to a size of 200, 500 and 100 bytes on average, give or take a fifth.
 _EXTRA = {
     "person": "left(letters(n, 'extra', 5), 108 + draw(n, 'size', 50))",
-    "auction": "left(letters(n, 'extra', 12), 270 + draw(n, 'size', 180))",
+    "auction": "left(letters(n, 'extra', 15), 270 + draw(n, 'size', 180))",
     "bid": "left(letters(n, 'extra', 1), 13 + draw(n, 'size', 16))",
 }
 

@@ -163,7 +163,8 @@ ALL = (
         (
             _unbounded("q23", "all rows of the three inputs, and the pairs"),
             Variant("q23-delta", "delta join", spark=False, arranged=("auctions", "persons", "bids")),
-            Variant("q23-bounded", f"chain, {_OF_GENERATOR}"),
+            # Spark rejects the chain: the first join has two event-time columns.
+            Variant("q23-bounded", f"chain, {_OF_GENERATOR}", spark=False),
         ),
         "q23",
     ),
