@@ -239,12 +239,10 @@ def measured(job: Job, options: argparse.Namespace) -> Record:
 def new_topic(address: str, partitions: int) -> str:
     """Create a topic for one run, and return its name."""
     from kafka import KafkaAdminClient
-    from kafka.admin import NewTopic
 
     topic = f"nexmark-{uuid.uuid4().hex[:8]}"
-    admin = KafkaAdminClient(bootstrap_servers=address)
-    admin.create_topics([NewTopic(name=topic, num_partitions=partitions, replication_factor=1)])
-    admin.close()
+    with KafkaAdminClient(bootstrap_servers=address) as admin:
+        admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
     return topic
 
 
