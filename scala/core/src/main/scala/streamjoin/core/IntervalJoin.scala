@@ -81,13 +81,18 @@ final class IntervalJoin[A](
 
   private var received: Map[Int, Long] = restored.watermarks
 
-  private val allKeys: Seq[Int] = (bounds.left ++ bounds.right).toSeq.sorted
+  private val allKeys: Seq[Int] = (bounds.left ++ bounds.right -- bounds.carried).toSeq.sorted
 
   /** The last watermark received for a key. */
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
   /** The output watermark of a key. */
-  def outputWatermark(key: Int): Long = bounds.output(key, watermark)
+  def outputWatermark(key: Int): Long = bounds.output(key, watermark, lowest)
+
+  private def lowest(key: Int): Long = {
+    val side = if (bounds.left(key)) Side.Left else Side.Right
+    buffered(side).flatMap(inputs(side).time(_, key)).minOption.getOrElse(Long.MaxValue)
+  }
 
   /** The rows in a side's buffer, in order of arrival. */
   def buffered(side: Side): Seq[A] = buffers(side).iterator.map(_.row).toSeq
@@ -99,27 +104,28 @@ final class IntervalJoin[A](
       received
     )
 
-  /** Processes a row. */
-  def onRow(side: Side, row: A): Seq[Output[A]] =
+  /** Processes a row. Output watermarks move if rows leave that were the oldest ones. */
+  def onRow(side: Side, row: A): Seq[Output[A]] = withMoved {
     onBatch(
       if (side == Side.Left) Seq(row) else Nil,
       if (side == Side.Right) Seq(row) else Nil,
       watermark,
       received
     )
+  }
 
   /** Applies the watermark of a key: rows expire, then output watermarks move. */
   def onWatermark(key: Int, value: Long): Seq[Output[A]] = {
-    require(
-      bounds.keys(Side.Left)(key) || bounds.keys(Side.Right)(key),
-      s"no watermark key $key in this join"
-    )
+    require(allKeys.contains(key), s"no watermark key $key in this join")
+    withMoved(onBatch(Nil, Nil, watermark, Map(key -> value)))
+  }
+
+  private def withMoved(emit: => Seq[Output[A]]): Seq[Output[A]] = {
     val before = allKeys.map(outputWatermark)
-    val expired = onBatch(Nil, Nil, watermark, Map(key -> value))
-    val moved = allKeys.zip(before).collect {
-      case (out, old) if outputWatermark(out) > old => Moved(out, outputWatermark(out))
+    val out = emit
+    out ++ allKeys.zip(before).collect {
+      case (key, old) if outputWatermark(key) > old => Moved(key, outputWatermark(key))
     }
-    expired ++ moved
   }
 
   /**

@@ -53,6 +53,10 @@ object Watermark {
  *   in which both keys are present, and include those implied by several of them, but not through a
  *   key that may be null. They give an eviction limit to a key that has no bound in this join; they
  *   never expire a row.
+ * @param carried
+ *   keys of values that each row carries, at no constant distance from an event time: the end of an
+ *   auction. Such a value expires its row like any other key, but has no watermark, so it never
+ *   drives a bound. Rows with such a key may stay in the buffer however old their event times are.
  * @throws UnboundedJoin
  *   if no bound keeps one of the inputs: its buffer would grow forever
  */
@@ -60,7 +64,8 @@ final class TimeBounds(
     val left: Set[Int],
     val right: Set[Int],
     bounds: Iterable[TimeBound],
-    constraints: Iterable[TimeBound] = Nil
+    constraints: Iterable[TimeBound] = Nil,
+    val carried: Set[Int] = Set.empty
 ) extends Serializable {
   require((left & right).isEmpty, s"a watermark key belongs to one input, seen on both: ${left & right}")
 
@@ -75,6 +80,9 @@ final class TimeBounds(
       s"a time bound ties one input to the other, seen $bound with left $left and right $right"
     )
   }
+  (tightest ++ constraint).foreach(bound =>
+    require(!carried(bound.in), s"a carried value has no watermark to drive $bound")
+  )
   constraint.foreach { bound =>
     require(
       (left(bound.out) && left(bound.in)) || (right(bound.out) && right(bound.in)),
@@ -91,9 +99,9 @@ final class TimeBounds(
       .map(key => key -> tightest.filter(_.in == key).map(bound => (bound.out, bound.postpone)))
       .toMap
 
-  /** The keys of a side that expire its rows. */
+  /** The keys of a side that expire its rows, those of carried values first. */
   def bounded(side: Side): Seq[Int] =
-    tightest.map(_.out).distinct.filter(keys(side)).sorted
+    tightest.map(_.out).distinct.filter(keys(side)).sortBy(key => (!carried(key), key))
 
   /** The watermark keys of a side. */
   def keys(side: Side): Set[Int] = if (side == Side.Left) left else right
@@ -113,21 +121,47 @@ final class TimeBounds(
       .getOrElse(Watermark.Undefined)
 
   /**
+   * The keys of a side whose [[output]] watermark needs the lowest time in the buffer, because its
+   * rows expire by a value that they carry.
+   */
+  def lowestNeeded(side: Side): Set[Int] =
+    if (bounded(side).exists(carried)) keys(side) -- carried else Set.empty
+
+  /**
    * The output watermark of a key: no later output row has a lower time. It is the smaller of the
    * received watermark and the eviction limit, which depends on watermarks alone and is therefore
    * the same in every task and after every restart. A key without its own bound takes its limit
-   * from the constraints of its input's rows; if none applies, the result is undefined.
+   * from the constraints of its input's rows; if none applies, the result is undefined. For the
+   * keys in [[lowestNeeded]], the lowest time in the buffer is a limit too.
+   *
+   * @param lowest
+   *   the lowest time of a key in the buffer, `Long.MaxValue` if there is none, and
+   *   [[Watermark.Undefined]] if it is unknown
    */
-  def output(key: Int, watermark: Int => Long): Long =
-    math.min(watermark(key), if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark))
+  def output(key: Int, watermark: Int => Long, lowest: Int => Long = _ => Watermark.Undefined): Long =
+    math.min(watermark(key), limit(key, watermark, lowest))
+
+  private def limit(key: Int, watermark: Int => Long, lowest: Int => Long): Long = {
+    val byBounds = if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark)
+    if (isLowestNeeded(key)) math.max(byBounds, lowest(key)) else byBounds
+  }
+
+  private val isLowestNeeded = Side.both.flatMap(lowestNeeded).toSet
 
   /** The key whose watermark decides the [[output]] watermark of a key. */
-  def decidedBy(key: Int, watermark: Int => Long): Int = {
+  def decidedBy(key: Int, watermark: Int => Long, lowest: Int => Long = _ => Watermark.Undefined): Int = {
     val own = watermark(key)
-    if (own <= output(key, watermark)) key
+    if (own <= output(key, watermark, lowest)) key
+    else if (isLowestNeeded(key) && lowest(key) != Watermark.Undefined) carriedBy(key)
     else if (expires(key))
       tightest.filter(_.out == key).maxBy(bound => bound.lowest(watermark(bound.in))).in
-    else reaching(key).headOption.fold(key)(bound => decidedBy(bound.in, watermark))
+    else reaching(key).headOption.fold(key)(bound => decidedBy(bound.in, watermark, lowest))
+  }
+
+  /** The key whose watermark expires the rows of a carried value, next to this key. */
+  private def carriedBy(key: Int): Int = {
+    val side = if (left(key)) left else right
+    tightest.find(bound => side(bound.out) && carried(bound.out)).fold(key)(_.in)
   }
 
   /** Whether this join has a bound that expires rows by this key. */

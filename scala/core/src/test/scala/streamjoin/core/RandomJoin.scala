@@ -24,8 +24,8 @@ final case class Advance(key: Int, watermark: Long) extends Event
 
 /**
  * A join with one or two event-time columns on each side, random bounds that limit both sides,
- * sometimes a constraint between two columns of a side, an equality, a condition on one input and a
- * residual one.
+ * sometimes by a value that each row carries, sometimes a constraint between two columns of a side,
+ * an equality, a condition on one input and a residual one.
  */
 final class RandomJoin(random: Random, val joinType: JoinType) {
 
@@ -38,15 +38,24 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
     case Seq(out, in) if random.nextBoolean() => TimeBound(out, in, random.between(-3L, 4L))
   }
 
+  /** The value of each row that expires it, for some joins and sides. */
+  val carried: Map[Side, Int] = Side.both.zip(Seq(10, 11)).filter(_ => random.nextInt(3) == 0).toMap
+
   private val residual = random.nextInt(4) == 0
   private val ids = 1 + random.nextInt(2)
 
   val bounds: TimeBounds = new TimeBounds(
-    keys(Side.Left).toSet,
-    keys(Side.Right).toSet,
-    Side.both.map(bound) ++ Seq.fill(random.nextInt(3))(bound(pick(Side.both))),
-    constraints
+    keys(Side.Left).toSet ++ carried.get(Side.Left),
+    keys(Side.Right).toSet ++ carried.get(Side.Right),
+    Side.both.flatMap(side => if (isAlsoBounded(side)) Some(bound(side)) else None) ++
+      carried.map { case (side, key) => TimeBound(key, pick(keys(side.other)), random.between(-2L, 4L)) } ++
+      Seq.fill(random.nextInt(3))(bound(pick(Side.both))),
+    constraints,
+    carried.values.toSet
   )
+
+  /** A carried value may be the only thing that bounds a side. */
+  private def isAlsoBounded(side: Side): Boolean = !carried.contains(side) || random.nextBoolean()
 
   private def bound(side: Side): TimeBound =
     TimeBound(pick(keys(side)), pick(keys(side.other)), random.between(-2L, 9L))
@@ -64,7 +73,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
 
   /** The condition with SQL's semantics. */
   def holds(left: RandomRow, right: RandomRow): Boolean = {
-    def time(key: Int) = if (keys(Side.Left).contains(key)) left.times(key) else right.times(key)
+    def time(key: Int) = left.times.getOrElse(key, right.times.getOrElse(key, None))
     left.ok && right.ok && left.id.exists(right.id.contains) && (!residual || left.v < right.v) &&
     bounds.tightest.forall { bound =>
       time(bound.out).zip(time(bound.in)).exists { case (out, in) => out >= in - bound.postpone }
@@ -111,7 +120,7 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
     val times = partnerTimes(row).map { case (key, (from, to)) =>
       val lowest = math.max(from, watermark(key))
       key -> Option(if (lowest == Watermark.Undefined) to else lowest)
-    }
+    } ++ carried.get(row.side.other).map(_ -> Option(Far))
     RandomRow(
       row.side.other,
       -1,
@@ -151,6 +160,10 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
   private def row(label: Int, side: Side, time: Int => Long): RandomRow = {
     def rarely = random.nextInt(20) == 0
     val free = keys(side).map(key => key -> Option.unless(rarely)(time(key))).toMap
+    // Mostly after the event times; short for some rows, and far away for others.
+    val until = carried
+      .get(side)
+      .map(_ -> Option.unless(rarely)(time(keys(side).head) + pick(Seq(-2L, 3L, 20L, 60L))))
     val times = constraints.filter(c => free.contains(c.out)).foldLeft(free) { (times, c) =>
       val lowest = times(c.in).map(_ - c.postpone)
       times.updated(c.out, times(c.out).map(time => lowest.fold(time)(math.max(time, _))))
@@ -161,9 +174,11 @@ final class RandomJoin(random: Random, val joinType: JoinType) {
       Option.unless(rarely)(random.nextInt(ids).toLong),
       !rarely,
       random.nextInt(4),
-      times
+      times ++ until
     )
   }
+
+  private val Far = 900L
 }
 
 object RandomJoin {

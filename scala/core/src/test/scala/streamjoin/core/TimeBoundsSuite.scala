@@ -114,6 +114,42 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert((0 to 3).map(reached.reaching(_).map(_.in)) == Seq(Seq(2, 3), Nil, Nil, Nil))
   }
 
+  /** `b.t BETWEEN a.t AND a.end`, with the keys 1, 0 and 2: the end is carried by the rows. */
+  private val carried =
+    new TimeBounds(Set(0, 2), Set(1), Seq(TimeBound(2, 1, 0), TimeBound(1, 0, 0)), carried = Set(2))
+
+  test("a carried value expires its row by the other side's watermark, and no other row") {
+    val at = watermarks(0 -> 50L, 1 -> 70L)
+    assert(carried.evictionLimit(2, at) == 70)
+    assert(carried.evictionLimit(1, at) == 50)
+    assert(carried.evictionLimit(0, at) == Undefined)
+    assert(carried.bounded(Side.Left) == Seq(2))
+    assert(carried.lowestNeeded(Side.Left) == Set(0) && carried.lowestNeeded(Side.Right).isEmpty)
+    val both = new TimeBounds(
+      Set(0, 2),
+      Set(1),
+      Seq(TimeBound(2, 1, 0), TimeBound(0, 1, 30), TimeBound(1, 0, 0)),
+      carried = Set(2)
+    )
+    assert(both.bounded(Side.Left) == Seq(2, 0), "rows are bucketed by the value")
+  }
+
+  test("rows with a carried value hold the output watermark of their event time back") {
+    val at = watermarks(0 -> 50L, 1 -> 70L)
+    assert(carried.output(0, at) == Undefined, "not known how old the rows in the buffer are")
+    assert(carried.output(0, at, _ => 20L) == 20)
+    assert(carried.output(0, at, _ => Long.MaxValue) == 50)
+    assert(carried.decidedBy(0, at, _ => 20L) == 1)
+    assert(carried.decidedBy(0, at, _ => Long.MaxValue) == 0)
+    assert(carried.output(1, at, _ => 20L) == 50)
+  }
+
+  test("a carried value drives no bound") {
+    intercept[IllegalArgumentException](
+      new TimeBounds(Set(0, 2), Set(1), Seq(TimeBound(0, 1, 0), TimeBound(1, 2, 0)), carried = Set(2))
+    ): Unit
+  }
+
   test("postponing saturates at the ends of the range") {
     assert(Watermark.postponed(10, 4) == 6)
     assert(Watermark.postponed(10, -4) == 14)

@@ -48,6 +48,32 @@ private[streamjoin] object StreamJoinConf {
     .checkValues(Set(Reject, Exact, Allow))
     .createWithDefault(Reject)
 
+  val MaxLifetime: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.streamjoin.maxLifetime")
+    .doc(
+      "For a row that carries the time at which it leaves an interval join: the longest distance of that time from " +
+        "the row's event time."
+    )
+    .version("0.4.0")
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(_ > 0, "must be positive")
+    .createWithDefaultString("30d")
+
+  val Fail = "fail"
+  val Cut = "cut"
+
+  val BeyondMaxLifetime: ConfigEntry[String] = SQLConf
+    .buildConf("spark.streamjoin.beyondMaxLifetime")
+    .doc(
+      "What to do with a row that would stay longer than maxLifetime: fail the query, cut its time, which becomes a " +
+        "part of the join condition, or keep it as long as it says."
+    )
+    .version("0.4.0")
+    .stringConf
+    .transform(_.toLowerCase(Locale.ROOT))
+    .checkValues(Set(Fail, Cut, "keep"))
+    .createWithDefault(Fail)
+
   val WatermarkBeforeFilter: ConfigEntry[Boolean] = conf(
     "spark.streamjoin.watermarkBeforeFilter",
     "Computes a watermark from the rows that reach withWatermark, before later filters. If false, it is computed " +
@@ -191,6 +217,8 @@ private[streamjoin] object StreamJoinConf {
     Enabled,
     Unbounded,
     Evolve,
+    MaxLifetime,
+    BeyondMaxLifetime,
     WatermarkBeforeFilter,
     Partitions,
     MaxAccumulatedRecords,

@@ -24,7 +24,7 @@ private[streamjoin] trait BoundOperator extends OwnExec {
    *   the newest times at the marks
    */
   final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
-    input.timeColumns.headOption.flatMap(watermarks(_).newest(marked.get))
+    input.timeColumns.find(watermarks.indices.contains).flatMap(watermarks(_).newest(marked.get))
 
   /**
    * How far it has come in a batch with these watermarks.

@@ -69,9 +69,14 @@ private[streamjoin] object ChangeRules {
   /** @param passed what the operator has passed with the batch before, if that is recorded */
   def changes(was: Description, is: Description, passed: => Option[Passed]): Seq[Change] = {
     val of = new Comparison(was, is, () => passed)
+    val carried = Seq(was, is).map(_.properties.getOrElse(RecordedInterval.CarriedBounds, "none"))
     if (was.kind != is.kind) Seq(Change("kind", was.kind, is.kind, Effect.Rejected))
+    else if (carried.distinct.size > 1)
+      Seq(Change(RecordedInterval.CarriedBounds, carried.head, carried.last, Effect.Rejected))
     else {
-      val rules = byKind.getOrElse(is.kind, Map.empty)
+      // The times of the rows in state have been computed by the old query.
+      val isFixed = carried.head != "none"
+      val rules = if (isFixed) Map.empty[String, Rule] else byKind.getOrElse(is.kind, Map.empty)
       of.differing.flatMap(property => rules.getOrElse(property, rejected(property)).apply(of))
     }
   }

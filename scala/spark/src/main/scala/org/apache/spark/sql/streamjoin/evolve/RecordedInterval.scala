@@ -28,6 +28,8 @@ import streamjoin.core.{Side, TimeBound}
  *   the other conjuncts that are no bounds
  * @param routing
  *   how rows get to their task
+ * @param carried
+ *   keys of values that rows carry and by which they expire, after the watermark keys
  */
 final private[streamjoin] case class RecordedInterval(
     times: Seq[String],
@@ -36,14 +38,16 @@ final private[streamjoin] case class RecordedInterval(
     bounds: Seq[TimeBound],
     only: Map[Side, Seq[String]],
     pair: Seq[String],
-    routing: String
+    routing: String,
+    carried: Seq[Int] = Nil
 ) {
   import RecordedInterval._
 
   def bound(out: Int, in: Int): Option[TimeBound] = bounds.find(bound => bound.out == out && bound.in == in)
 
   /** The watermark keys by which the rows of a side expire; the first decides their bucket. */
-  def expiring(side: Side): Seq[Int] = bounds.map(_.out).distinct.filter(sides(_) == side).sorted
+  def expiring(side: Side): Seq[Int] =
+    bounds.map(_.out).distinct.filter(sides(_) == side).sortBy(key => (!carried.contains(key), key))
 
   /** The layout of the rows in state, as far as bounds decide it. */
   def layout: Any = (
@@ -69,11 +73,15 @@ final private[streamjoin] case class RecordedInterval(
     },
     Pair -> texts(pair),
     Route -> routing
-  ) ++ Side.both.map(side => conditionOf(side) -> texts(only(side)))
+  ) ++ Side.both.map(side => conditionOf(side) -> texts(only(side))) ++
+    Option.when(carried.nonEmpty)(Carried -> numbers(carried.map(_.toLong)).toString)
 }
 
 private[streamjoin] object RecordedInterval {
   private val mapper = new ObjectMapper
+
+  /** What decides how long rows are kept by a value that they carry. */
+  val CarriedBounds = "carried_bounds"
 
   private val Times = "time_columns"
   private val Sides = "time_sides"
@@ -81,6 +89,7 @@ private[streamjoin] object RecordedInterval {
   private val Bounds = "bounds_micros"
   private val Pair = "pair_condition"
   private val Route = "routing"
+  private val Carried = "carried_times"
   private def conditionOf(side: Side) = s"${side.name}_condition"
 
   /** None if an older version has recorded the join. */
@@ -94,7 +103,8 @@ private[streamjoin] object RecordedInterval {
       ),
       Side.both.map(side => side -> elements(properties(conditionOf(side))).map(_.asText)).toMap,
       elements(properties(Pair)).map(_.asText),
-      properties(Route)
+      properties(Route),
+      properties.get(Carried).toSeq.flatMap(elements).map(_.asInt)
     )
   }.toOption
 

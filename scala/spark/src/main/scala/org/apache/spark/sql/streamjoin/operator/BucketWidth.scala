@@ -16,6 +16,19 @@ private[streamjoin] object BucketWidth {
   /** @param kept retention of the rows, in microseconds */
   def of(kept: BigInt): Long = (kept / BucketsPerSpan).min(MaxMicros).max(MinMicros).toLong
 
+  /**
+   * For rows that each carry the time at which they leave.
+   *
+   * @param longest
+   *   how long they may stay at most, in microseconds, if there is a limit
+   */
+  def ofLifetimes(longest: Option[Long]): Long =
+    longest.fold(WithoutLimit)(micros => (micros / BucketsOfLifetimes).max(MinMicros))
+
+  /** Batches of few rows, with lifetimes up to the longest, fill so many buckets in the end. */
+  private val BucketsOfLifetimes = 1024
+  private val WithoutLimit = 24L * 3600 * 1000000
+
   /** The longest watermark delay in the inputs, in microseconds. */
   def delay(inputs: SparkPlan*): BigInt = inputs.flatMap(delays).maxOption.getOrElse(BigInt(0))
 

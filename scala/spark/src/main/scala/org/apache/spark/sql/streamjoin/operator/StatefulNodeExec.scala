@@ -42,9 +42,10 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   final override def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
     outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
 
-  /**
-   * By watermark key, in microseconds: a batch with these watermarks evicts rows with a lower time.
-   */
+  /** The number of keys by which rows may expire. */
+  protected def expiryKeys: Int = watermarks.size
+
+  /** By such a key, in microseconds: with these, a batch evicts rows with a lower time. */
   protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long]
 
   /**
@@ -218,7 +219,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     new InstanceMetrics(this),
     Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
     reports,
-    watermarks.size
+    expiryKeys
   )
 
   // Tasks.

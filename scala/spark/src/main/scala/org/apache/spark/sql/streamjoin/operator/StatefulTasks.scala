@@ -26,7 +26,7 @@ import org.apache.spark.{Partition, TaskContext}
  *   metrics of single state stores
  * @param checkpointInfos
  *   reports new checkpoint ids to the driver, if state stores have them
- * @param watermarks
+ * @param expiryKeys
  *   number of watermark keys
  */
 final private[streamjoin] class StatefulTasks(
@@ -37,7 +37,7 @@ final private[streamjoin] class StatefulTasks(
     instanceMetrics: InstanceMetrics,
     checkpointInfos: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
     reports: TaskReports,
-    watermarks: Int
+    expiryKeys: Int
 ) extends Serializable {
 
   @transient private lazy val taskMetrics: TaskMetrics = new TaskMetrics(metrics)
@@ -83,7 +83,7 @@ final private[streamjoin] class StatefulTasks(
         metrics("allUpdatesTimeMs") += millisSince(updating)
         // Before the state is committed, so that a committed state always has its late rows.
         lateRows.foreach(_.commit())
-        val report = TaskReport.empty(watermarks)
+        val report = TaskReport.empty(expiryKeys)
         task.cameIn.copyToArray(report.in)
         report.out = numOutputRows.value
         report.observed = task.observed

@@ -22,7 +22,8 @@ final private[streamjoin] class BoundsExplain(
 
   /** All bounds, and for each event-time column without one, the source of its watermark. */
   def all: Seq[BoundInWords] =
-    join.found.map(bound) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived)
+    join.found.map(bound) ++ join.carried
+      .map(byValue) ++ times.indices.filterNot(join.bounds.expires).flatMap(derived)
 
   private def derived(key: Int): Seq[BoundInWords] = {
     val side = join.sides(key)
@@ -53,6 +54,24 @@ final private[streamjoin] class BoundsExplain(
           ""
         )
       )
+  }
+
+  private def byValue(one: CarriedKey): BoundInWords = {
+    val bound = one.bound
+    val value = text(bound.value)
+    val limit = one.max.micros.fold("without a limit")(max => s"at most ${DurationText.of(max)}")
+    BoundInWords(
+      bound.side,
+      name(bound.side),
+      bound.value match {
+        case column: Attribute => column.name
+        case _ => value
+      },
+      BoundsExplain.inequality(column(bound.side.other, bound.in), value, bound.postpone),
+      s"${name(bound.side)} kept until $value, $limit",
+      text(bound.conjunct),
+      BoundInWords.Own
+    )
   }
 
   private def bound(found: FoundBound): BoundInWords = {

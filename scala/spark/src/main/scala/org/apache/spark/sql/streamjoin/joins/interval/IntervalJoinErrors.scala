@@ -122,6 +122,17 @@ final private[streamjoin] class IntervalJoinErrors(
       ): _*
     )
 
+  /** @param times those from which the longest lifetime could count */
+  def ambiguousLifetime(bound: CarriedBound, times: Seq[Attribute]): AnalysisException =
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_AMBIGUOUS_LIFETIME",
+      common(bound.side) ++ Seq(
+        "conjunct" -> text(bound.conjunct),
+        "times" -> columns(times),
+        "rewrite" -> example(Seq(bound.side), "30 DAYS")
+      ): _*
+    )
+
   def noWatermark(side: Side, unmarked: Attribute, bound: FoundBound): AnalysisException = {
     val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(column(side, _))
     val (advice, rewrite) =

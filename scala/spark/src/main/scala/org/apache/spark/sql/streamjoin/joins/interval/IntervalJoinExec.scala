@@ -20,7 +20,7 @@ import org.apache.spark.sql.streamjoin.operator.{
 import org.apache.spark.sql.streamjoin.state.ProbeTimeRange
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
-import streamjoin.core.{JoinType, Side, TimeBound}
+import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
 
 /**
  * The interval join of two streams, with state bounded by the watermarks of its event-time columns.
@@ -38,6 +38,11 @@ import streamjoin.core.{JoinType, Side, TimeBound}
  * can be evicted. Each column has its own watermark: a stalled stream delays eviction on the other
  * side of its join and nothing else in the query.
  *
+ * A row may also carry the time at which it leaves: with `b.time BETWEEN a.time AND a.expires`, an
+ * auction is evicted once the watermark of `b.time` has passed its `expires` ([[CarriedBound]]).
+ *
+ * @param carried
+ *   the stored values by which rows expire that carry them
  * @param join
  *   plan of the join, as data
  * @param binding
@@ -50,6 +55,7 @@ final private[streamjoin] case class IntervalJoinExec(
     rightKeys: Seq[Expression],
     conjuncts: Seq[Expression],
     override val times: Seq[Attribute],
+    carried: Seq[Expression],
     join: IntervalJoinSpec,
     override val binding: Option[BatchBinding],
     left: SparkPlan,
@@ -96,9 +102,13 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def definition: OperatorSpec = join
 
+  override protected def expiryKeys: Int = watermarks.size + join.carried.size
+
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] = {
     val received = watermarks.map(_.value(values))
-    received.indices.map(key => join.bounds.evictionLimit(key, received))
+    (received.indices ++ join.carried.map(_.key)).map { key =>
+      if (IntervalJoinExec.keepsAll) Watermark.Undefined else join.bounds.evictionLimit(key, received)
+    }
   }
 
   // Execution.
@@ -120,7 +130,7 @@ final private[streamjoin] case class IntervalJoinExec(
       join.broadcast,
       binding.get.steps(ordinal),
       lateRows,
-      observed(Side.both.map(side => join.bounds.bounded(side).headOption)),
+      observed(Side.both.map(side => join.bounds.bounded(side).headOption.filter(times.indices.contains))),
       binding.get.observedRows(ordinal).samplesKeys &&
         leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0),
       leaving = binding.get.states.isTakenOver(ordinal)
@@ -155,13 +165,26 @@ final private[streamjoin] case class IntervalJoinExec(
       input(side).output,
       keys,
       watermarkKeys.map(key => InputTime(times(key), lateBelow(key))),
-      bounded.map(key => BoundTime(times(key), key, Option.when(keeping.contains(key))(limits(key)))),
+      bounded.map(key => BoundTime(time(key), key, Option.when(keeping.contains(key))(limits(key)))),
       keeping.headOption.fold(-1)(watermarkKeys.indexOf(_)),
       used(ConjunctUse.OfSide(side)),
       reach(side, bounded),
-      bucketWidth(side, delay)
+      bucketWidth(side, delay),
+      join.carried.find(one => one.side == side && one.max.fails).map(lifetime(_, bounded))
     )
   }
+
+  private def lifetime(of: CarriedKey, bounded: Seq[Int]): Lifetime = Lifetime(
+    bounded.indexOf(of.key),
+    bounded.indexOf(of.time.get),
+    of.max.micros.get,
+    names.text(of.bound.value),
+    columnsInWords(of.time.get)
+  )
+
+  /** The column of a watermark key, or the value that rows carry. */
+  private def time(key: Int): Expression =
+    if (times.indices.contains(key)) times(key) else carried(key - times.size)
 
   /**
    * When a join of Spark's is taken over, the rows that the join below emits first are those that
@@ -193,7 +216,15 @@ final private[streamjoin] case class IntervalJoinExec(
    */
   private def bucketWidth(side: Side, delay: BigInt): Long = {
     val key = join.bucketed(side)
-    val bounds = join.bounds.tightest.filter(bound => bound.out == key || bound.in == key)
+    join.carried
+      .find(_.key == key)
+      .fold(ofConstants(key, delay))(one => BucketWidth.ofLifetimes(one.max.micros))
+  }
+
+  private def ofConstants(key: Int, delay: BigInt): Long = {
+    val ofValues = join.carried.flatMap(one => one.key +: one.time.toSeq).toSet
+    val bounds =
+      join.bounds.tightest.filter(bound => bound.out == key || bound.in == key && !ofValues(bound.out))
     val joined = bounds.map(bound => BigInt(bound.postpone)).sum.abs
     val stays = bounds.collect { case bound if bound.out == key => BigInt(bound.postpone) }.maxOption
     BucketWidth.of(stays.foldLeft(joined)(_ max _) + delay)
@@ -205,7 +236,7 @@ final private[streamjoin] case class IntervalJoinExec(
       ordinal,
       IntervalJoinKind.name,
       s"${join.joinType.name.replace('_', ' ')} interval join",
-      columnsInWords,
+      columnsInWords ++ join.carried.map(one => names.text(one.bound.value)),
       Side.both.map { side =>
         val kept = spec.sides(side)
         InputOutline(
@@ -235,4 +266,10 @@ final private[streamjoin] case class IntervalJoinExec(
   override protected def words: Seq[String] =
     new IntervalJoinExplain(join, times, names, watermarksInWords)
       .description(leftKeys, rightKeys, PredicateParts.all(conjuncts), numPartitions)
+}
+
+private[streamjoin] object IntervalJoinExec {
+
+  /** For tests, which compare a query with itself when no row ever leaves. */
+  @volatile private[streamjoin] var keepsAll: Boolean = false
 }

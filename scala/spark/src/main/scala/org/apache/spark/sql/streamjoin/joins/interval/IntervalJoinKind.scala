@@ -42,6 +42,7 @@ private[streamjoin] object IntervalJoinKind extends OperatorKind {
         join.rightKeys,
         join.conjuncts,
         join.times,
+        join.carried,
         join.plan,
         binding,
         planLater(join.left),

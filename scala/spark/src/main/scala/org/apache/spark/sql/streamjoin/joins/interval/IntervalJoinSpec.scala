@@ -81,6 +81,9 @@ private[streamjoin] object ConjunctUse {
  *   position of the join in the query, from the inputs up; it identifies the state
  * @param constraints
  *   constraints between event-time columns of one input, from the conditions below
+ * @param carried
+ *   values that the rows of a side carry and by which they expire, numbered after the watermark
+ *   keys
  */
 final private[streamjoin] case class IntervalJoinSpec(
     joinType: JoinType,
@@ -94,6 +97,7 @@ final private[streamjoin] case class IntervalJoinSpec(
     ordinal: Int,
     constraints: Seq[RowConstraint],
     routing: Routing,
+    carried: Seq[CarriedKey] = Nil,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 

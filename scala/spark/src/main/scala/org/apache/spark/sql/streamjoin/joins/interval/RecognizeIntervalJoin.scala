@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
@@ -55,12 +56,38 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     /** A bound evicts rows only if the watermark that drives it advances. */
     private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
 
+    private def isBounded(side: Side): Boolean = usable.exists(bound => bound.side == side && moves(bound))
+
+    /** A constant bound decides alone: the layout of the state does not depend on others. */
+    private val byValue: Seq[CarriedBound] = Side.both.filterNot(isBounded).flatMap { side =>
+      conjuncts.flatMap(condition.carried).find { bound =>
+        bound.side == side && keyOf.get(bound.in.exprId).exists(watermarks(_).isDefined)
+      }
+    }
+
+    private val unbounded: Seq[Side] =
+      Side.both.filterNot(side => isBounded(side) || byValue.exists(_.side == side))
+
+    private val max: MaxLifetime = MaxLifetime.of(SQLConf.get)
+
+    /** The columns of a side whose watermarks evict rows: a lifetime counts from one. */
+    private def driving(side: Side): Seq[Attribute] =
+      (usable.filter(bound => bound.side != side && moves(bound)).map(_.in) ++
+        byValue.filter(_.side != side).map(_.in)).distinctBy(_.exprId)
+
+    private lazy val carried: Seq[CarriedKey] = byValue.zipWithIndex.map { case (bound, at) =>
+      val time = max.micros.map(_ => keyOf(driving(bound.side).head.exprId))
+      CarriedKey(bound, times.size + at, time, max)
+    }
+
     /**
      * Constraints between event-time columns of one input. Columns in a bound count as never null,
      * because a row with a null in one is not stored.
      */
     private def constraints: Seq[RowConstraint] = Side.both.flatMap { side =>
-      val needed = usable.flatMap(bound => Seq(bound.out, bound.in)).map(_.exprId).toSet
+      val needed = (usable.flatMap(bound => Seq(bound.out, bound.in)) ++ byValue.map(_.in))
+        .map(_.exprId)
+        .toSet
       RowConstraintsOf(plan(side))
         .closed(needed)
         .all
@@ -82,7 +109,6 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     def rejection: Option[AnalysisException] = {
       val rejections =
         new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
-      val unbounded = Side.both.filterNot(side => usable.exists(bound => bound.side == side && moves(bound)))
       unbounded.headOption
         .map { side =>
           val problems = conjuncts.flatMap(condition.problem)
@@ -105,6 +131,9 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
             .orElse(varying.map(rejections.notConstant(side, _, unbounded)))
             .getOrElse(rejections.unbounded(side, unbounded))
         }
+        .orElse(byValue.find(bound => max.micros.isDefined && driving(bound.side).size > 1).map { bound =>
+          rejections.ambiguousLifetime(bound, driving(bound.side))
+        })
     }
 
     /** @param probed the two columns that a probe compares */
@@ -125,17 +154,29 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
     def result(ordinal: Int): StreamIntervalJoin = {
       val known = constraints
-      val keys = Side.both.map(side => marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet)
+      val keys = Side.both.map { side =>
+        marked(side).map { case (column, _) => keyOf(column.exprId) }.toSet ++
+          carried.filter(_.side == side).map(_.key)
+      }
       val bounds = new TimeBounds(
         keys.head,
         keys(1),
-        usable.map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)),
-        known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone))
+        (usable ++ carried.flatMap(_.ofLifetime(times)))
+          .map(bound => TimeBound(keyOf(bound.out.exprId), keyOf(bound.in.exprId), bound.postpone)) ++
+          carried.map(one => TimeBound(one.key, keyOf(one.bound.in.exprId), one.bound.postpone)),
+        known.map(c => TimeBound(keyOf(c.out), keyOf(c.in), c.postpone)),
+        carried.map(_.key).toSet
       )
-      val probed = Side.both.map(side => times(bounds.bounded(side).head).exprId).toSet
-      val others = rest.toSeq.flatMap(PredicateParts.conjuncts)
+      val stored = carried.map(_.stored(times))
+      val probed = Side.both
+        .map(side => (times ++ stored)(bounds.bounded(side).head))
+        .collect { case column: Attribute => column.exprId }
+        .toSet
+      val written = rest.toSeq.flatMap(PredicateParts.conjuncts)
+      val cuts = carried.flatMap(_.cut(times))
+      val others = written ++ cuts
       val form = new NormalForm(join.left.output, join.right.output)
-      val uses = others.map(use(_, probed))
+      val uses = written.map(use(_, probed)) ++ cuts.map(_ => ConjunctUse.OfPair)
       val routing = Routing.of(joinType, equality = leftKeys.nonEmpty)
       val (left, right) = SharedColumns.keepApart(join.left, join.right)
       StreamIntervalJoin(
@@ -145,6 +186,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         rightKeys.map(NormalizeFloatingNumbers.normalize),
         others,
         times,
+        stored,
         IntervalJoinSpec(
           joinType,
           Side.both.flatMap(side => marked(side).map(_ => side)).toIndexedSeq,
@@ -156,7 +198,8 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
           uses,
           ordinal,
           known,
-          routing
+          routing,
+          carried
         )
       )
     }
@@ -171,13 +214,14 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         case (conjunct, `of`) if condition.bounds(conjunct).isEmpty => form(conjunct)
       }
       RecordedInterval(
-        times.map(form(_)),
-        Side.both.flatMap(side => marked(side).map(_ => side)),
+        times.map(form(_)) ++ carried.map(one => form(one.bound.value)),
+        Side.both.flatMap(side => marked(side).map(_ => side)) ++ carried.map(_.side),
         times.indices.filter(key => EventTime.isWindow(times(key))),
         bounds.tightest,
         Side.both.map(side => side -> texts(ConjunctUse.OfSide(side))).toMap,
         texts(ConjunctUse.OfPair),
-        routing.toString
+        routing.toString,
+        carried.map(_.key)
       )
     }
 

@@ -2,11 +2,12 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
-import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.types.{LongType, TimestampType}
 
-import streamjoin.core.Side
+import streamjoin.core.{Side, Watermark}
 
 /**
  * An event-time column of an input.
@@ -17,14 +18,33 @@ import streamjoin.core.Side
 final private[streamjoin] case class InputTime(column: Attribute, late: Long)
 
 /**
- * An event-time column in a time bound.
+ * An event-time column in a time bound, or a value that each row carries.
  *
  * @param key
- *   its watermark key
+ *   its watermark key, or the key of the value
  * @param evictionLimit
  *   for a column by which a bound keeps rows, in microseconds: a row below it has expired
  */
-final private[streamjoin] case class BoundTime(column: Attribute, key: Int, evictionLimit: Option[Long])
+final private[streamjoin] case class BoundTime(time: Expression, key: Int, evictionLimit: Option[Long])
+
+/**
+ * The longest lifetime of a row that carries the time at which it leaves. A row with a later time
+ * fails the query.
+ *
+ * @param value
+ *   place of the carried time in [[SideSpec.bounds]]
+ * @param time
+ *   place of the event time from which the lifetime counts
+ * @param max
+ *   in microseconds
+ */
+final private[streamjoin] case class Lifetime(
+    value: Int,
+    time: Int,
+    max: Long,
+    valueInWords: String,
+    timeInWords: String
+)
 
 /**
  * One side of the join, for the tasks: data, in the same form for both sides.
@@ -52,6 +72,8 @@ final private[streamjoin] case class BoundTime(column: Attribute, key: Int, evic
  *   times of the other side that a row can match, by the places in `bounds`
  * @param bucketWidth
  *   time span of a state bucket, in microseconds
+ * @param lifetime
+ *   set if a row that would stay longer fails the query
  */
 final private[streamjoin] case class SideSpec(
     side: Side,
@@ -62,9 +84,10 @@ final private[streamjoin] case class SideSpec(
     observedTime: Int,
     only: Option[Expression],
     reach: ProbeTimeRange,
-    bucketWidth: Long
+    bucketWidth: Long,
+    lifetime: Option[Lifetime] = None
 ) {
-  private val boundColumns = bounds.map(_.column)
+  private val boundTimes = bounds.map(_.time)
 
   val evictionLimits: Array[Long] = bounds.flatMap(_.evictionLimit).toArray
 
@@ -73,16 +96,20 @@ final private[streamjoin] case class SideSpec(
 
   /**
    * Keys and times are fields of a stored row. Columns are stored unchanged. Computed values are
-   * appended: a key that is an expression, and the last instant of a window, which is the window's
-   * time.
+   * appended: a key that is an expression, the last instant of a window, which is its time, and a
+   * value by which the row expires.
    */
   private val computed: Seq[Alias] = {
     val keyColumns = keys.filterNot(_.isInstanceOf[Attribute]).map(key => Alias(key, "key")())
-    val timeColumns = boundColumns.filter(EventTime.isWindow).map { window =>
+    keyColumns ++ boundTimes.flatMap(computedTime).map(Alias(_, "time")())
+  }
+
+  private def computedTime(time: Expression): Option[Expression] = time match {
+    case window: Attribute if EventTime.isWindow(window) =>
       val end = PreciseTimestampConversion(GetStructField(window, 1), TimestampType, LongType)
-      Alias(Subtract(end, Literal(1L)), "time")()
-    }
-    keyColumns ++ timeColumns
+      Some(Subtract(end, Literal(1L)))
+    case _: Attribute => None
+    case value => Some(value)
   }
 
   /** The columns of a stored row: those of the input, then the computed ones. */
@@ -104,10 +131,16 @@ final private[streamjoin] case class SideSpec(
 
   private val timeFields: Array[Int] = {
     val next = Iterator.from(output.size + keys.count(!_.isInstanceOf[Attribute]))
-    boundColumns.map(time => if (EventTime.isWindow(time)) next.next() else field(time)).toArray
+    boundTimes.map {
+      case column: Attribute if !EventTime.isWindow(column) => field(column)
+      case _ => next.next()
+    }.toArray
   }
 
   private def field(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
+
+  /** The field with one of `bounds`. */
+  def timeField(place: Int): Int = timeFields(place)
 
   /** The fields in which a null means that the row has no match. */
   def neverNull: Array[Int] = keyFields ++ timeFields
@@ -125,6 +158,7 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   private val lateBelow = spec.times.map(_.late).toArray
   private val projection = spec.projection
   private val neverNull = spec.neverNull
+  private val lifetime = spec.lifetime.orNull
   private lazy val keys = spec.keys.map(BindReferences.bindReference(_, spec.output))
 
   /** The place in `times` of the first column by which a row is late, or -1. */
@@ -154,8 +188,27 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
       val stored = if (projection.isDefined) projection.get(row) else row.asInstanceOf[UnsafeRow]
       var at = 0
       while (at < neverNull.length && !stored.isNullAt(neverNull(at))) at += 1
-      if (at < neverNull.length) null else stored
+      if (at < neverNull.length) null
+      else {
+        if (lifetime != null) checkLifetime(stored)
+        stored
+      }
     }
+
+  private def checkLifetime(stored: UnsafeRow): Unit = {
+    val value = stored.getLong(spec.timeField(lifetime.value))
+    val time = stored.getLong(spec.timeField(lifetime.time))
+    if (value > Watermark.postponed(time, -lifetime.max))
+      throw StreamJoinErrors.runtime(
+        "STREAMJOIN_BEYOND_MAX_LIFETIME",
+        "side" -> spec.side.name,
+        "column" -> lifetime.valueInWords,
+        "value" -> EventTimeText.of(value),
+        "time" -> lifetime.timeInWords,
+        "from" -> EventTimeText.of(time),
+        "limit" -> DurationText.of(lifetime.max)
+      )
+  }
 }
 
 private object SideReader {

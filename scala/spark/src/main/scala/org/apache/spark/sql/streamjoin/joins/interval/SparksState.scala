@@ -174,7 +174,7 @@ private[streamjoin] object SparksState {
         throw new IllegalStateException(s"the columns ${join.columns(side)} were not those of ${own.output}")
       }
       val below = own.bounds.filter(_.evictionLimit.isDefined).map { time =>
-        limits.get(side).filter(_.column.exprId == time.column.exprId).fold(Long.MinValue)(_.evictedBelow)
+        limits.get(side).filter(_.column.semanticEquals(time.time)).fold(Long.MinValue)(_.evictedBelow)
       }
       side -> (found -> below)
     }.toMap

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -19,6 +20,8 @@ import streamjoin.core.{JoinType, Side}
  * @param times
  *   event-time columns by watermark key; being expressions of the node, they are not pruned from
  *   the inputs and are renamed along with them
+ * @param carried
+ *   the stored values by which rows expire that carry them
  */
 final private[streamjoin] case class StreamIntervalJoin(
     left: LogicalPlan,
@@ -27,6 +30,7 @@ final private[streamjoin] case class StreamIntervalJoin(
     rightKeys: Seq[Expression],
     conjuncts: Seq[Expression],
     times: Seq[Attribute],
+    carried: Seq[Expression],
     plan: IntervalJoinSpec
 ) extends BinaryNode
     with SpecifiedNode {
@@ -40,7 +44,11 @@ final private[streamjoin] case class StreamIntervalJoin(
   override def typeName: String = plan.joinType.name
 
   override def evictedBy: Seq[ColumnWatermark] =
-    plan.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).distinct.map(plan.watermarks)
+    plan.bounds.tightest
+      .flatMap(bound => Seq(bound.out, bound.in))
+      .distinct
+      .filterNot(plan.bounds.carried)
+      .map(plan.watermarks)
 
   override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
 
@@ -66,6 +74,8 @@ final private[streamjoin] case class StreamIntervalJoin(
         "equality" -> equality.mkString(", "),
         EquiKeys.ZoneProperty -> EquiKeys.zone(leftKeys ++ rightKeys),
         "condition" -> plan.condition
+      ) ++ Option.when(plan.carried.nonEmpty)(
+        RecordedInterval.CarriedBounds -> plan.carried.map(_.description(form(_))).mkString("; ")
       ),
       Map(
         "left_columns" -> NormalForm.columns(left.output),
@@ -83,7 +93,7 @@ final private[streamjoin] case class StreamIntervalJoin(
     val joinType = plan.joinType
     val sides: Map[Side, (LogicalPlan, RowConstraints)] =
       Map(Side.Left -> (left -> RowConstraintsOf(left)), Side.Right -> (right -> RowConstraintsOf(right)))
-    val own = plan.found.map { bound =>
+    val own = (plan.found ++ plan.carried.flatMap(_.ofLifetime(times))).map { bound =>
       val source = RowConstraint.Source(Some(plan.ordinal), bound.conjunct)
       RowConstraint(bound.out.exprId, bound.in.exprId, bound.postpone, Seq(source))
     }

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
+import scala.util.Try
+
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.time.{EventTime, LinearTime, TimeComparison}
-import org.apache.spark.sql.types.YearMonthIntervalType
+import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime, LinearTime, TimeComparison}
+import org.apache.spark.sql.types.{TimestampType, YearMonthIntervalType}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 
 import streamjoin.core.Side
@@ -59,12 +61,58 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
       if side != other
     } yield FoundBound(side, comparison.out, comparison.in, comparison.postpone, conjunct, comparison.exact)
 
+  /**
+   * The bounds in a conjunct by a value that the rows of a side carry: `value >= time + constant`.
+   * Only the rows with the value may leave by it.
+   */
+  def carried(conjunct: Expression): Seq[CarriedBound] =
+    withCarried(conjunct).filter(bound => whyNotLasting(bound.value).isEmpty)
+
+  private def withCarried(conjunct: Expression): Seq[CarriedBound] =
+    for {
+      (value, less, strict) <- TimeComparison.pairs(conjunct)
+      if value.dataType == TimestampType && !isOfMonths(value)
+      side <- sideOf(value).toSeq
+      (in, distance) <- sum(less).toSeq
+      if sideOf(in).contains(side.other)
+      postpone <- Try(Math.subtractExact(distance, if (strict) 1L else 0L)).toOption
+    } yield CarriedBound(side, value, less, strict, in, postpone, conjunct)
+
+  /** A column, and by how much it is at most above the expression. */
+  private def sum(expression: Expression): Option[(Attribute, Long)] =
+    LinearTime
+      .of(expression)
+      .toOption
+      .collect { case LinearTime(Seq(in), Seq(), constant, below, _) =>
+        Try(Math.subtractExact(below, constant)).toOption.map(in -> _)
+      }
+      .flatten
+
+  /** The longest month is a constant, so it is better written as one. */
+  private def isOfMonths(value: Expression): Boolean = LinearTime.of(value) match {
+    case Left(_: LinearTime.Months) => true
+    case _ => false
+  }
+
+  /** The reason why a value may be another one later, or cannot be computed for a row alone. */
+  private def whyNotLasting(value: Expression): Option[String] =
+    if (value.exists(_.isInstanceOf[PythonFuncExpression])) Some("is computed by a Python function")
+    else if (SubqueryExpression.hasSubquery(value)) Some("has a subquery")
+    else if (BatchTime.isIn(value)) Some("differs from batch to batch")
+    else if (!value.deterministic) Some("is not deterministic")
+    else None
+
   /** The reason why a conjunct that looks like a bound is not one. */
   def problem(conjunct: Expression): Option[NoBound] = conjunct match {
     case or: Or =>
       val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
       if (inside.isEmpty) None else Some(InsideOr(or, inside))
     case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
+    case _ if withCarried(conjunct).nonEmpty =>
+      (for {
+        bound <- withCarried(conjunct)
+        reason <- whyNotLasting(bound.value)
+      } yield NotConstant(conjunct, s"${bound.value.sql} $reason", "1 HOUR")).headOption
     case _ =>
       TimeComparison
         .pairs(conjunct)

@@ -174,21 +174,21 @@ final private[streamjoin] class OperatorFigures(
   /** Whether an input reads the same stream as an earlier one: their newest rows are equal. */
   def isRepeated(at: Int): Boolean = {
     def nodes(of: InputOutline) =
-      of.timeColumns.flatMap(key => CarriedWatermarks.marks(exec.watermarks(key))).map(_.node).toSet
+      columns(of).flatMap(key => CarriedWatermarks.marks(exec.watermarks(key))).map(_.node).toSet
     outline.inputs.take(at).exists(earlier => nodes(earlier).exists(nodes(outline.inputs(at))))
   }
 
   /** Whether `sj.idle_after` allows an input to be idle. */
   def mayBeIdle(input: InputOutline): Boolean = {
     val keys = binding.eviction.keys
-    input.timeColumns
+    columns(input)
       .flatMap(key => CarriedWatermarks.marks(exec.watermarks(key)))
       .exists(mark => keys.idleAfterMs.lift(keys.origins.indexOf(mark)).flatten.isDefined)
   }
 
   /** How far the delay keeps the watermark of an input behind its newest row, in milliseconds. */
   def delay(input: InputOutline): Option[Long] = for {
-    key <- input.timeColumns.headOption
+    key <- columns(input).headOption
     newest <- exec.newest(input, binding.newestJudging)
     late = exec.watermarks(key).value(binding.lateValues) if late != Watermark.Undefined
   } yield (newest - late) / 1000
@@ -218,10 +218,10 @@ final private[streamjoin] class OperatorFigures(
   // Inputs.
 
   /** The watermark keys of those event-time columns of an input by which rows expire. */
-  def columns(input: InputOutline): Seq[Int] = input.timeColumns
+  def columns(input: InputOutline): Seq[Int] = input.timeColumns.filter(exec.watermarks.indices.contains)
 
   /** The lowest time in state of the column that expires rows first. */
-  def oldest(input: InputOutline): Option[Long] = input.timeColumns.headOption.flatMap(exec.lowestKept)
+  def oldest(input: InputOutline): Option[Long] = columns(input).headOption.flatMap(exec.lowestKept)
 
   /** What the oldest row is waiting for. */
   def awaited(input: InputOutline): Option[Leaving.Awaited] =
@@ -258,7 +258,7 @@ final private[streamjoin] class OperatorFigures(
   lazy val allowed: Option[Allowed] = outline.inputs match {
     case Seq(left, right) if OperatorKinds.named(outline.kind).exists(_.boundsDistances) =>
       def postpone(of: InputOutline, other: InputOutline): Option[Long] = for {
-        key <- other.timeColumns.headOption
+        key <- columns(other).headOption
         limit <- of.limits.find(limit => limit.time == 0 && limit.until.forall(_.key == key))
       } yield Math.floorDiv(limit.until.map(_.postpone).max, 1000L)
       Some(Allowed(postpone(right, left).map(-_), postpone(left, right)))
@@ -268,7 +268,7 @@ final private[streamjoin] class OperatorFigures(
   /** The first event-time columns of both inputs, in the user's terms. */
   def pairOfColumns: Option[(String, String)] = outline.inputs match {
     case Seq(left, right) =>
-      for (l <- left.timeColumns.headOption; r <- right.timeColumns.headOption)
+      for (l <- columns(left).headOption; r <- columns(right).headOption)
         yield (outline.columns(l), outline.columns(r))
     case _ => None
   }

@@ -1,0 +1,336 @@
+package org.apache.spark.sql.streamjoin.joins.interval
+
+import java.sql.Timestamp
+
+import scala.util.Random
+
+import org.scalatest.Assertion
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Row}
+
+import streamjoin.core.{JoinType, Side}
+
+/**
+ * Joins in which each row of a side carries the time at which it leaves. Random traces without late
+ * rows are compared with Spark's batch join, and with the same query when no row ever leaves.
+ */
+class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
+  import CarriedBoundsSuite._
+  import JoinTest._
+
+  private val all = for {
+    seed <- 1 to SparkTest.seeds(default = 1)
+    condition <- Conditions
+    joinType <- JoinType.all
+  } yield new Story(seed.toLong, condition, joinType)
+
+  testAll[Story](SparkTest.part(all, every = 5), _.toString)(compare)
+
+  private def compare(story: Story): Assertion = {
+    val session = spark.newSession()
+    if (story.onRocksDb)
+      session.conf.set(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+      )
+    val job = new Job(session, newFolder(), "append", Columns, story.query(_))
+    running(job) { job =>
+      story.batches.zipWithIndex.foreach { case (rows, number) =>
+        job.feed(rows: _*)
+        if (story.restarts(number)) job.restart()
+      }
+      (0 until 2).foreach(_ => job.feed(story.end: _*))
+      val seen = withoutClosingRows(job.seen.flatMap(_.rows), End.toString).sorted
+      assert(seen == expected(story), s"$story")
+      assert(job.dropped == 0, "no row may be late")
+      val (left, right) = job.state
+      assert(left + right <= 4, "expired rows must leave the state")
+    }
+  }
+
+  private def expected(story: Story): Seq[String] = {
+    val fields = StructType.fromDDL(Columns)
+    val batch = story.joined { name =>
+      val rows = story.batches.flatten.collect { case (`name`, row) => row }
+      spark.createDataFrame(spark.sparkContext.parallelize(rows), fields).as(name)
+    }
+    batch.collect().map(text(_: Row)).sorted.toSeq
+  }
+
+  // One at a time, as the hook is for all queries.
+  for (condition <- Conditions)
+    test(s"the same rows as without eviction, in less state: $condition") {
+      val story = Iterator
+        .from(100)
+        .map(seed => new Story(seed.toLong, condition, JoinType.Inner))
+        .find(expected(_).size > 5)
+        .get
+      val (rows, kept) = run(story, keepsAll = false)
+      val (control, allKept) = run(story, keepsAll = true)
+      assert(rows == control)
+      assert(withoutClosingRows(rows, End.toString) == expected(story))
+      assert(allKept._1 > kept._1 && allKept._2 > kept._2, "rows of both sides leave")
+    }
+
+  private def run(story: Story, keepsAll: Boolean): (Seq[String], (Long, Long)) = {
+    IntervalJoinExec.keepsAll = keepsAll
+    try
+      running(job(story.query, Columns)) { job =>
+        story.batches.foreach(rows => job.feed(rows: _*))
+        job.feed(story.end: _*)
+        (job.seen.flatMap(_.rows).sorted.toSeq, job.state)
+      }
+    finally IntervalJoinExec.keepsAll = false
+  }
+
+  private def query(condition: String, how: String = "inner"): Streams => DataFrame = streams =>
+    streams
+      .marked("o")
+      .join(streams.marked("d"), expr(condition), how)
+      .selectExpr((if (how == "left_outer") Seq("o.id AS a", "d.id AS b") else Seq("o.id AS a")): _*)
+
+  private def carries(condition: String, how: String = "inner")(body: Job => Assertion): Assertion =
+    running(job(query(condition, how), Columns))(body)
+
+  private def failure(body: => Any): Throwable = intercept[StreamingQueryException](body)
+
+  private def order(id: String, time: String, until: String, v: Int = 1) =
+    "o" -> Row(id, at(time), if (until == null) null else at(until), v)
+
+  private def delivery(id: String, time: String) = "d" -> Row(id, at(time), at(time), 1)
+
+  private val Simple = "o.id = d.id AND d.t BETWEEN o.t AND o.until"
+
+  test("a row leaves once the watermark has passed the time that it carries, and a null matches nothing") {
+    carries(Simple, "left_outer") { job =>
+      assert(job.feed(order("a", "10:00", "10:05"), order("b", "10:00", "12:00")) == Seq())
+      assert(job.feed(order("n", "10:00", null), delivery("n", "10:00")) == Seq("n -"))
+      assert(job.feed(delivery("a", "10:05"), delivery("x", "10:04")) == Seq("a a"))
+      assert(job.state._1 == 2)
+      assert(job.feed(delivery("x", "10:05:00.001")) == Seq())
+      assert(job.state._1 == 1, "a has left, whatever the watermark of the orders is")
+      assert(job.feed(delivery("b", "12:00")) == Seq("b b"))
+      assert(job.feed(delivery("x", "12:01")) == Seq())
+      assert(job.state._1 == 0)
+    }
+  }
+
+  test("a value beyond the longest lifetime fails the query, unless its row is late or matches nothing") {
+    carries(Simple) { job =>
+      job.feed(order("a", "10:00", "2024-07-01T10:00"))
+      job.feed(order(null, "10:00", "9999-12-31T00:00"), order("n", "10:00", null))
+      val error = failure(job.feed(order("far", "10:00", "9999-12-31T00:00")))
+      assert(SparkTest.errorClass(error).contains("STREAMJOIN_BEYOND_MAX_LIFETIME"))
+      val message = SparkTest.messages(error).mkString
+      assert(message.contains("o.until = 9999-12-31T00:00:00Z"), message)
+      assert(message.contains("30 days after o.t = 2024-06-01T10:00:00Z"), message)
+    }
+    carries(Simple) { job =>
+      job.feed(order("b", "11:00", "12:00"), delivery("b", "11:00"))
+      job.feed(order("c", "12:00", "12:00"), delivery("c", "12:00"))
+      assert(job.feed(order("late", "10:00", "9999-12-31T00:00")) == Seq())
+      assert(job.dropped == 1)
+    }
+  }
+
+  test("with cut, a row matches for the longest lifetime only, however the rows come") {
+    withConf("spark.streamjoin.beyondMaxLifetime" -> "cut", "spark.streamjoin.maxLifetime" -> "10m") {
+      for (
+        (condition, isStrict) <- Seq(
+          Simple -> false,
+          "o.id = d.id AND d.t >= o.t AND d.t < o.until" -> true
+        )
+      ) {
+        val rows = Seq(
+          order("a", "10:00", "9999-12-31T00:00"),
+          delivery("a", "10:09"),
+          delivery("a", "10:10"),
+          delivery("a", "10:10:00.000001")
+        )
+        val matches = if (isStrict) 1 else 2
+        carries(condition)(job => assert(job.feed(rows: _*).size == matches))
+        carries(condition) { job =>
+          assert(rows.flatMap(row => job.feed(row)).size == matches)
+          job.feed(delivery("x", "10:11"))
+          assert(job.state._1 == 0)
+        }
+      }
+    }
+  }
+
+  test("with keep, a row stays as long as it says") {
+    withConf("spark.streamjoin.beyondMaxLifetime" -> "keep") {
+      carries(Simple) { job =>
+        job.feed(order("a", "10:00", "9999-12-31T00:00"), order("b", "10:00", "2024-08-01T00:00"))
+        job.feed(delivery("x", "2024-08-01T00:00"), order("x", "2024-08-01T00:00", "2024-08-01T00:00"))
+        job.feed(delivery("x", "2024-08-02T00:00"), order("x", "2024-08-02T00:00", "2024-08-02T00:00"))
+        assert(job.feed(delivery("a", "2025-01-01T00:00")) == Seq("a"))
+        assert(job.state._1 == 1)
+      }
+    }
+  }
+
+  test("a value that cannot be computed fails the query only for a pair, as in Spark") {
+    val condition = "o.id = d.id AND d.t >= o.t AND d.t <= timestampadd(MINUTE, CAST(10 / o.v AS INT), o.t)"
+    carries(condition) { job =>
+      assert(job.feed(order("a", "10:00", null, v = 0), order("b", "10:00", null, v = 2)) == Seq())
+      assert(job.feed(delivery("b", "10:05"), delivery("x", "10:06")) == Seq("b"))
+      job.feed(delivery("x", "10:07"))
+      assert(job.state._1 == 1, "the row without a value is kept")
+      assert(SparkTest.messages(failure(job.feed(delivery("a", "10:08")))).mkString.contains("BY_ZERO"))
+    }
+  }
+
+  // What is accepted, and in which words.
+
+  private lazy val streams = newStreams(Columns)
+
+  private def joined(condition: String): DataFrame =
+    streams.marked("o").join(streams.marked("d"), expr(condition))
+
+  test("a comparison of values alone, or in the other direction, bounds nothing") {
+    val cases = Seq(
+      "o.id = d.id AND d.t <= o.until" -> "right",
+      "o.id = d.id AND o.t <= d.t" -> "left",
+      "o.id = d.id AND d.t >= o.until" -> "left",
+      "o.id = d.id AND o.until >= d.until AND d.t >= o.t" -> "left"
+    )
+    for ((condition, side) <- cases) {
+      val error = rejection(joined(condition))
+      assert(Seq("STREAMJOIN_UNBOUNDED", "STREAMJOIN_NO_WATERMARK").contains(error.getCondition), condition)
+      assert(error.getMessageParameters.get("side") == side, condition)
+    }
+  }
+
+  test("a value that differs from batch to batch is rejected") {
+    val error = rejection(
+      joined("o.id = d.id AND d.t >= o.t AND d.t <= greatest(o.until, current_timestamp())")
+    )
+    assert(error.getCondition == "STREAMJOIN_BOUND_NOT_CONSTANT")
+    assert(error.getMessage.contains("differs from batch to batch"))
+  }
+
+  test("a constant bound decides alone, so that a checkpoint keeps the layout of its state") {
+    val join = joins(joined(s"$Hourly AND d.t <= o.until")).head
+    assert(join.plan.carried.isEmpty && join.carried.isEmpty)
+    assert(joins(joined(Simple)).head.plan.carried.map(_.side) == Seq(Side.Left))
+  }
+
+  test("several event times to count the longest lifetime from are rejected") {
+    val both = joined(Hourly).selectExpr("o.id", "o.t", "d.t AS s", "o.until").as("f")
+    def above = both.join(
+      streams.marked("e"),
+      expr("f.id = e.id AND e.t >= f.t AND e.t >= f.s AND e.t <= f.until")
+    )
+    val error = rejection(above)
+    assert(error.getCondition == "STREAMJOIN_AMBIGUOUS_LIFETIME")
+    assert(error.getMessage.contains("f.t, f.s"), error.getMessage)
+    withConf("spark.streamjoin.beyondMaxLifetime" -> "keep") {
+      spark.withActive(assert(joins(above).size == 2))
+    }
+  }
+
+  test("sj.bounds and EXPLAIN show the value and the limit") {
+    val rows = BoundsOfQuery.rows(joined(Simple).queryExecution.analyzed, spark).map(_.toSeq.drop(1))
+    assert(
+      rows.contains(
+        Seq(
+          "left",
+          "o",
+          "until",
+          "d.t <= o.until",
+          "o kept until o.until, at most 30 days",
+          "(d.t <= o.until)",
+          "this join"
+        )
+      ),
+      rows
+    )
+    running(job(query(Simple), Columns)) { job =>
+      job.feed(order("a", "10:00", "10:05"))
+      assert(job.joins.head.toString.contains("kept until o.until") || job.plan.toString.contains("o.until"))
+    }
+  }
+
+  test("the settings are part of the checkpoint") {
+    val first = job(query(Simple), Columns)
+    running(first)(_.feed(order("a", "10:00", "10:05")))
+    for (
+      changed <- Seq("spark.streamjoin.maxLifetime" -> "7d", "spark.streamjoin.beyondMaxLifetime" -> "cut");
+      evolve <- Seq("reject", "allow")
+    ) {
+      val error = withConf(changed, "spark.streamjoin.evolve" -> evolve) {
+        intercept[Exception](running(first.successor(query(Simple)))(_.settle()))
+      }
+      assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_CHANGED"), s"$changed $error")
+    }
+    running(first.successor(query(Simple)))(job => assert(job.feed(delivery("a", "10:05")) == Seq("a")))
+  }
+}
+
+private object CarriedBoundsSuite {
+  val Columns = "id STRING, t TIMESTAMP, until TIMESTAMP, v INT"
+
+  /** In `v` of the rows that move the watermarks to the end. */
+  val End = 7777
+
+  /** Carried by one or both sides, plain or computed, strict or not, with or without equality. */
+  val Conditions: Seq[String] = Seq(
+    "o.id = d.id AND d.t BETWEEN o.t AND o.until",
+    "o.id = d.id AND o.t <= d.until AND d.t <= o.until",
+    "o.id = d.id AND d.t >= o.t AND d.t < o.t + o.v * INTERVAL 1 MINUTE",
+    "o.id = d.id AND d.t >= o.t - INTERVAL 2 MINUTES AND " +
+      "d.t + INTERVAL 1 MINUTE <= least(o.until, o.t + INTERVAL 10 MINUTES) AND o.v > d.v",
+    "o.id = d.id AND o.t > d.t AND d.until > o.t",
+    "d.t BETWEEN o.t AND o.until AND o.v < d.v"
+  )
+
+  private val Origin = JoinTest.at("10:00").getTime
+
+  /** The rows of two streams, up to two minutes out of order, which drift apart and stall. */
+  final class Story(seed: Long, condition: String, joinType: JoinType) {
+    override def toString: String = s"seed $seed, ${joinType.name}: $condition"
+
+    private val random = new Random(seed * 31 + condition.hashCode + joinType.name.hashCode)
+
+    val onRocksDb: Boolean = random.nextInt(3) == 0
+
+    val restarts: Set[Int] = Set(random.nextInt(6))
+
+    private val now = scala.collection.mutable.Map("o" -> 0L, "d" -> random.nextInt(10).toLong)
+
+    val batches: Seq[Seq[(String, Row)]] = Seq.tabulate(7) { _ =>
+      Seq("o", "d").filter(_ => random.nextInt(4) > 0).flatMap { name =>
+        now(name) += random.nextInt(8)
+        Seq.fill(random.nextInt(9))(name -> row(now(name)))
+      }
+    }
+
+    private def row(minute: Long): Row = {
+      val millis = Origin + minute * 60000 - random.nextInt(120000)
+      val lifetime = Seq(-60000, 0, 90000, 300000, 1200000, 86400000)(random.nextInt(6))
+      def rarely = random.nextInt(20) == 0
+      Row(
+        if (rarely) null else s"k${random.nextInt(3)}",
+        if (rarely) null else new Timestamp(millis),
+        if (rarely) null else new Timestamp(millis + lifetime),
+        random.nextInt(30)
+      )
+    }
+
+    val end: Seq[(String, Row)] = {
+      val last = new Timestamp(Origin + 20L * 86400000)
+      Seq("o", "d").map(name => name -> Row(s"end of $name", last, last, End))
+    }
+
+    def query(streams: JoinTest.Streams): DataFrame = joined(streams.marked(_, "2 minutes"))
+
+    def joined(input: String => DataFrame): DataFrame =
+      input("o").join(input("d"), expr(condition), joinType.name)
+  }
+}
