@@ -1,8 +1,9 @@
 """Nexmark's queries with joins, by Spark's own join and by streamjoin: ``make bench-nexmark``.
 
 Each run is a process of its own, on the same files and with the same session settings. The rounds of a query go over
-its sides in turn. The number of rows of each run and the sum of their checksums are compared with DuckDB's; a
-difference ends the benchmark. Each run is kept in ``benchmarks/results/nexmark.jsonl`` as soon as it has ended, and the
+its sides in turn. The number of rows of each run and the sum of their checksums are compared with DuckDB's. A
+difference ends the benchmark, except for variants of which it is known that Spark's own join loses rows; the tables
+show how many. Each run is kept in ``benchmarks/results/nexmark.jsonl`` as soon as it has ended, and the
 tables in ``benchmarks/results/nexmark.md``.
 """
 
@@ -187,12 +188,21 @@ def run_all(jobs: list[Job], file: Path, done: list[Record], options: argparse.N
         if record.get("unfinished"):
             ended.add(key(own)[:-1])
         else:
-            wanted = expected(BY_VARIANT[job.run.variant][0], job.run.setting, inputs)
-            if record["counts"] != wanted:
-                sys.exit(f"{job.title}: rows and checksum {record['counts']}, DuckDB has {wanted}")
+            record["lost"] = compared(job, record["counts"], inputs)
         record["environment"] |= record.pop("versions", {})
         append(file, record)
         print(f"[{number}/{len(jobs)}] {job.title}: {record['wall']:.1f} s", flush=True)
+
+
+def compared(job: Job, counts: list[int], inputs: Path) -> int:
+    """Return how many of DuckDB's rows a run has lost; end the benchmark if that is not known of its variant."""
+    query, variant = BY_VARIANT[job.run.variant]
+    wanted = expected(query, job.run.setting, inputs)
+    if counts == wanted:
+        return 0
+    if variant.loses and counts[0] < wanted[0]:
+        return wanted[0] - counts[0]
+    sys.exit(f"{job.title}: rows and checksum {counts}, DuckDB has {wanted}")
 
 
 def key(record: Record) -> tuple[str, ...]:

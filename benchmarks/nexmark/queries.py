@@ -36,6 +36,7 @@ class Variant:
         ours: whether streamjoin runs it.
         arranged: the arrangements that it reads.
         keeps: what Spark keeps forever; empty if its state is bounded.
+        loses: whether Spark's own join evicts rows that can still match, which the tables then show.
         store: whether it has state, so that the state store matters.
     """
 
@@ -45,6 +46,7 @@ class Variant:
     ours: bool = True
     arranged: tuple[str, ...] = ()
     keeps: str = ""
+    loses: bool = False
     store: bool = True
 
     @property
@@ -80,6 +82,12 @@ def _unbounded(name: str, keeps: str = FOREVER) -> Variant:
     return Variant(name, "as published", ours=False, keeps=keeps)
 
 
+def _too_early(name: str) -> Variant:
+    # Spark 4.2 takes `b.dateTime <= a.expires` for a bound of `a.dateTime`, and evicts an auction
+    # once the watermark has passed its beginning.
+    return Variant(name, "as published", ours=False, loses=True)
+
+
 _CONSTANT = "constant bound added"
 _OF_GENERATOR = "bounds of the generator added"
 
@@ -103,7 +111,7 @@ ALL = (
         ("auction", "bid"),
         ("id", "category", "price"),
         ("dateTime",),
-        (_unbounded("q4", "all auctions"), Variant("q4-bounded", _CONSTANT)),
+        (_too_early("q4"), Variant("q4-bounded", _CONSTANT)),
         "q4",
     ),
     Query(
@@ -130,7 +138,7 @@ ALL = (
         ("auction", "bid"),
         ("id", "seller", "bidder", "price"),
         ("dateTime", "expires", "bid_dateTime"),
-        (_unbounded("q9", "all auctions"), Variant("q9-bounded", _CONSTANT)),
+        (_too_early("q9"), Variant("q9-bounded", _CONSTANT)),
         "q9",
     ),
     Query(

@@ -92,6 +92,8 @@ def _cell(records: list[Record], figure: Figure, form: str, warm_up: float) -> s
     text = f"{statistics.median(values):{form}}"
     if len(values) > 1 and figure is events_per_second:
         text += f" ({min(values):{form}} to {max(values):{form}})"
+    if lost := max(record["lost"] for record in records):
+        text += f", {lost:,} rows lost"
     arranged = records[0]["arrangedRows"]
     return text + (f" ({arranged:,})" if figure is state_rows and arranged else "")
 
