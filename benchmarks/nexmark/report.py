@@ -50,7 +50,7 @@ def tables(records: list[Record], warm_up: float) -> list[str]:
     named: list[tuple[str, str, Figure, str]] = [
         ("Warm: thousand events a second, median (least to most)", "throughput", events_per_second, ",.1f"),
         ("Warm: thousand rows read a second, median", "throughput", rows_per_second, ",.1f"),
-        ("Most rows in the state (arranged rows in brackets)", "throughput", state_rows, ",.0f"),
+        ("Most rows in the state (arranged rows in parentheses)", "throughput", state_rows, ",.0f"),
         ("Most heap after a collection, MB", "heap", heap, ",.0f"),
         ("Batches at a fixed rate: p50, ms", "live", batch_ms(0.5), ",.0f"),
         ("Batches at a fixed rate: p99, ms", "live", batch_ms(0.99), ",.0f"),
