@@ -81,8 +81,9 @@ trait OracleTest extends SparkTest { this: AnyFunSuite =>
 }
 
 /** Follows a query with the core, batch by batch. */
-final private class Oracle(random: RandomStory, core: OracleCore) {
-  private val trace = random.trace
+final private[streamjoin] class Oracle(random: RandomStory, core: OracleCore) {
+  private var trace = random.trace
+  private var delay = random.delay
   private var story = trace.lines
   private var batch = 0
 
@@ -90,6 +91,13 @@ final private class Oracle(random: RandomStory, core: OracleCore) {
   private var previous, current = Map.empty[Int, Long]
 
   def rowsInState: Map[Side, Long] = Side.both.map(side => side -> core.buffered(side).size.toLong).toMap
+
+  /** The next batch is of another query. */
+  def change(to: Trace, newDelay: Long, name: String): Unit = {
+    trace = to
+    delay = newDelay
+    story ++= s"change: $name" +: to.lines.map("  " + _) :+ s"  delay $newDelay"
+  }
 
   /**
    * @param rows
@@ -144,7 +152,7 @@ final private class Oracle(random: RandomStory, core: OracleCore) {
     previous = current
     current = trace.keys.indices.flatMap { key =>
       val column = trace.keys(key)
-      val times = rows.filter(_.side == column.side).flatMap(_.values(column.name)).map(_ - random.delay)
+      val times = rows.filter(_.side == column.side).flatMap(_.values(column.name)).map(_ - delay)
       (times ++ punctuation.get(column) ++ previous.get(key)).maxOption.map(key -> _)
     }.toMap
   }

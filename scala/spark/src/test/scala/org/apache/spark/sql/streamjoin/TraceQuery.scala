@@ -1,8 +1,13 @@
 package org.apache.spark.sql.streamjoin
 
+import java.net.URI
+import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.Assertions.intercept
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.runtime.{
@@ -11,7 +16,12 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   StreamingQueryWrapper
 }
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.streaming.{
+  DataStreamWriter,
+  StateOperatorProgress,
+  StreamingQuery,
+  StreamingQueryException
+}
 import org.apache.spark.sql.streamjoin.joins.interval.IntervalJoinKind
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
 import org.apache.spark.sql.types._
@@ -33,22 +43,33 @@ final case class BatchSeen(
  * that they never move a watermark. Punctuation rows do, which a filter after `withWatermark`
  * removes.
  *
- * @param delay
- *   seconds that the watermark stays behind the newest time
+ * @param first
+ *   the trace, until it is changed
+ * @param firstDelay
+ *   seconds that the watermark stays behind the newest time, until it is changed
  * @param keyed
  *   whether all rows get the same key, and reach one task, if the trace has no equality
  * @param origin
  *   the time 0 of the trace, in seconds since 1970
+ * @param files
+ *   folder of a file sink, instead of `foreachBatch`
+ * @param keepsLabels
+ *   whether semi and anti joins keep the same columns as the other types
  */
 final class TraceQuery(
     spark: SparkSession,
-    trace: Trace,
+    first: Trace,
     checkpoint: String,
-    delay: Long = TraceQuery.Far,
+    firstDelay: Long = TraceQuery.Far,
     keyed: Boolean = true,
-    origin: Long = TraceQuery.Origin
+    origin: Long = TraceQuery.Origin,
+    files: Option[String] = None,
+    keepsLabels: Boolean = false
 ) {
   import TraceQuery._
+
+  private var trace = first
+  private var delay = firstDelay
 
   private val needsKey = keyed && !hasEquality(trace)
 
@@ -80,16 +101,50 @@ final class TraceQuery(
   def start(): Unit = {
     assert(query.isEmpty, "it is already running")
     lastSeen = outputs.keys.maxOption.getOrElse(-1L)
-    query = Some(
-      joined.writeStream
-        .option("checkpointLocation", checkpoint)
-        .foreachBatch((batch: DataFrame, id: Long) =>
-          outputs.synchronized {
-            outputs(id) = batch.collect().map(_.getString(0)).toSeq
-          }
-        )
-        .start()
-    )
+    query = Some(writer.option("checkpointLocation", checkpoint).start())
+  }
+
+  private def writer: DataStreamWriter[Row] = files.fold {
+    val fails = this.fails
+    joined.writeStream.foreachBatch((batch: DataFrame, id: Long) => {
+      val rows = batch.collect().map(_.getString(0)).toSeq
+      if (fails) throw new IllegalStateException(TraceQuery.SinkFailed)
+      outputs.synchronized { outputs(id) = rows }
+    })
+  }(joined.toDF("line").writeStream.format("text").option("path", _))
+
+  private var fails = false
+
+  /** A run whose sink fails with the batch of these rows; the batch is planned, its state written. */
+  def failing(rows: Seq[TraceRow]): Unit = {
+    fails = true
+    try {
+      start()
+      val error = intercept[StreamingQueryException](feed(rows.groupMap(_.side)(dataRow)))
+      assert(SparkTest.messages(error).exists(_.contains(TraceQuery.SinkFailed)), error)
+    } finally {
+      fails = false
+      stop()
+    }
+  }
+
+  /** The next run is of another query over the same streams. */
+  def change(to: Trace, newDelay: Long): Unit = {
+    assert(query.isEmpty, "it is running")
+    trace = to
+    delay = newDelay
+  }
+
+  /** The batches that run without more rows. */
+  def more(): Seq[BatchSeen] = feed(Map.empty)
+
+  private def readFiles(folder: String): Unit = {
+    val log = Path.of(folder, "_spark_metadata")
+    SparkTest.numbers(log).filterNot(outputs.contains).foreach { id =>
+      val lines = Files.readString(log.resolve(id.toString)).linesIterator.toSeq
+      val written = lines.flatMap(TraceQuery.Written.findFirstMatchIn(_)).map(found => Path.of(new URI(found.group(1))))
+      outputs(id) = written.flatMap(Files.readAllLines(_).asScala)
+    }
   }
 
   def stop(): Unit = {
@@ -113,6 +168,7 @@ final class TraceQuery(
       rows.foreach { case (side, some) => streams(side).addData(some) }
     }
     query.get.processAllAvailable()
+    files.foreach(readFiles)
     val seen = query.get.recentProgress.toSeq
       .filter(progress => progress.batchId > lastSeen && outputs.contains(progress.batchId))
       // An idle trigger reports the batch it is waiting for, which then reports once more.
@@ -160,7 +216,8 @@ final class TraceQuery(
     Row.fromSeq(schema(side).fieldNames.toSeq.map(value))
 
   def joined: DataFrame = {
-    val condition = (trace.on.map(sql) ++ Option.when(needsKey)("l.k = r.k")).mkString(" AND ")
+    val added = Option.when(needsKey)("l.k = r.k") ++ Option.when(keepsLabels)("l.label <> r.label")
+    val condition = (trace.on.map(sql) ++ added).mkString(" AND ")
     val join = input(Side.Left)
       .as("l")
       .join(
@@ -232,6 +289,9 @@ object TraceQuery {
   def hasEquality(trace: Trace): Boolean = trace.equalities.nonEmpty
 
   private val operators = Set(IntervalJoinKind.progressName, TemporalKind.progressName)
+
+  private val SinkFailed = "the sink has failed"
+  private val Written = """"path":"([^"]+)"""".r
 
   /** In seconds, more than any bound. */
   val Far = 1000000L

@@ -13,12 +13,22 @@ class TemporalOracleSuite extends AnyFunSuite with OracleTest {
   testAll[RandomMatch](cases, _.toString)(random => compare(random, new TemporalCore(random.trace)))
 }
 
-final private class TemporalCore(trace: Trace) extends OracleCore {
+final private[streamjoin] class TemporalCore(
+    trace: Trace,
+    restored: TemporalJoinState[TraceRow] = TemporalJoinState()
+) extends OracleCore {
   private val rule = trace.closest.get.rule
-  private val core = CoreTrace.temporal(trace)
+  private val core = CoreTrace.temporal(trace, restored)
 
   /** Rows of the right input below this time are known by their key alone. */
   private var needed = Watermark.Undefined
+
+  /** Another query continues with what this one has kept. */
+  def changed(to: Trace): TemporalCore = {
+    val next = new TemporalCore(to, core.snapshot)
+    next.needed = needed
+    next
+  }
 
   private def settled(watermarks: Map[Int, Long]): Long =
     rule.settled(watermarks.getOrElse(0, Watermark.Undefined), watermarks.getOrElse(1, Watermark.Undefined))
@@ -58,7 +68,7 @@ final private class TemporalCore(trace: Trace) extends OracleCore {
 }
 
 /** Rows for a random temporal or as-of join, with deletes. */
-final private class RandomMatch(seed: Long) extends RandomStory(seed) {
+final private[streamjoin] class RandomMatch(seed: Long) extends RandomStory(seed) {
   override val origin: Long = pick(0L, 1717200000L)
 
   private val isTemporal = random.nextBoolean()
