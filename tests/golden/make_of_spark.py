@@ -1,4 +1,4 @@
-"""Writes golden checkpoints of Spark's own join: ``spark-<line>-<state>.tar.gz`` next to this file.
+"""Writes golden checkpoints of Spark's own join: ``spark-<line>-<state>.tar.xz`` next to this file.
 
 Run it with a PySpark that has no extension, once for each line of Spark: ``python make_of_spark.py``, or with the names
 of some states as arguments. An archive has the checkpoints of some queries that were stopped in the middle, their file
@@ -21,6 +21,7 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
 HERE = Path(__file__).parent
 LINE = ".".join(pyspark.__version__.split(".")[:2])
@@ -69,13 +70,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def main(names: list[str]) -> None:
     """Make the archives of this line of Spark."""
     for name in names or WRITES[LINE]:
-        archive = HERE / f"spark-{LINE}-{name}.tar.gz"
+        archive = HERE / f"spark-{LINE}-{name}.tar.xz"
         assert not archive.exists(), f"{archive.name} is there already, and stays as it is"
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             make(name, folder)
             without_paths(folder)
-            with tarfile.open(archive, "x:gz") as tar:
+            with tarfile.open(archive, "x:xz") as tar:
                 tar.add(folder, arcname=".", filter=without_checksums)
 
 
@@ -87,9 +88,12 @@ def make(name: str, folder: Path) -> None:
         for side in SIDES:
             write(folder / ("input" if number < BEFORE else "later") / side, number, rows(side[0], number, chance))
     spark = session(settings)
+    queries = []
     for kind in kinds:
         spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(kind != "pending").lower())
-        run(spark, folder, kind)
+        queries.append(start(spark, folder, kind))
+    for query in queries:
+        query.awaitTermination()
     spark.stop()
     if "pending" in kinds:
         forget_last_batch(folder)
@@ -103,16 +107,19 @@ def session(settings: dict[str, str]) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.artifact.isolation.enabled": "false",
     }
     for key, value in (common | settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def run(spark: SparkSession, folder: Path, kind: str) -> None:
-    """Run a query from its checkpoint to the end of its input, one file of each side a batch."""
+def start(spark: SparkSession, folder: Path, kind: str) -> StreamingQuery:
+    """Start a query from its checkpoint; it ends with its input, of which a batch takes one file of each side."""
     writer = joined(spark, folder / "input", kind).writeStream.format("json").trigger(availableNow=True)
-    writer.start(str(folder / "output" / kind), checkpointLocation=str(folder / "checkpoints" / kind)).awaitTermination()
+    return writer.start(str(folder / "output" / kind), checkpointLocation=str(folder / "checkpoints" / kind))
 
 
 def joined(spark: SparkSession, folder: Path, kind: str) -> DataFrame:
