@@ -35,28 +35,29 @@ ROCKS_DB = {
 IDS = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 FORMAT_4 = {FORMAT: "4", "spark.sql.streaming.join.stateFormatV4.enabled": "true"}
 
-# The settings of the session that has written a state, and the queries.
-STATES: dict[str, tuple[dict[str, str], list[str]]] = {
-    "default": (
-        {},
-        [
-            *("inner", "left_outer", "right_outer", "full_outer", "left_semi"),
-            *("chain", "counted", "distinct", "unique", "pending"),
-        ],
-    ),
+ALL = [
+    *("inner", "left_outer", "right_outer", "full_outer", "left_semi"),
+    *("chain", "counted", "distinct", "unique", "pending"),
+]
+# The settings of a session that writes a state.
+STATES = {
+    "default": {},
     # Without the check of the schema, which fails in format 1.
-    "format-1": ({FORMAT: "1", "spark.sql.streaming.stateStore.stateSchemaCheck": "false"}, ["inner"]),
-    "rocksdb": ({PROVIDER: ROCKS_DB[PROVIDER]}, ["full_outer", "pending"]),
-    "format-3": (ROCKS_DB | {FORMAT: "3"}, ["left_outer", "left_semi", "counted", "pending"]),
-    "format-3-ids": (ROCKS_DB | IDS | {FORMAT: "3"}, ["full_outer", "chain"]),
-    "format-4": (ROCKS_DB | FORMAT_4, ["inner", "right_outer", "full_outer", "left_semi", "pending"]),
+    "format-1": {FORMAT: "1", "spark.sql.streaming.stateStore.stateSchemaCheck": "false"},
+    "rocksdb": {PROVIDER: ROCKS_DB[PROVIDER]},
+    "format-3": ROCKS_DB | {FORMAT: "3"},
+    "format-3-ids": ROCKS_DB | IDS | {FORMAT: "3"},
+    "format-4": ROCKS_DB | FORMAT_4,
 }
-# The states that a line's own join can write.
+# What a line's own join writes, and by which queries.
 WRITES = {
-    "4.0": ["default", "format-1", "rocksdb", "format-3"],
-    "4.1": ["default", "format-1", "rocksdb", "format-3", "format-3-ids"],
-    "4.2": list(STATES),
-    "4.3": list(STATES),
+    "4.0": {"default": ALL, "rocksdb": ["full_outer", "pending"], "format-1": ["inner"]},
+    "4.1": {"default": ["full_outer", "chain", "pending"], "format-3": ["left_outer", "left_semi", "counted"]},
+    "4.2": {
+        **{"default": ALL, "rocksdb": ["full_outer", "pending"]},
+        **{"format-3-ids": ["full_outer", "chain"], "format-4": ["right_outer", "left_semi", "pending"]},
+    },
+    "4.3": {"default": ["left_outer", "left_semi", "unique"], "format-4": ["inner", "full_outer", "pending"]},
 }
 
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
@@ -82,7 +83,7 @@ def main(names: list[str]) -> None:
 
 def make(name: str, folder: Path) -> None:
     """Run the queries of a state until the middle of the input."""
-    settings, kinds = STATES[name]
+    settings, kinds = STATES[name], WRITES[LINE][name]
     chance = random.Random(7)
     for number in range(FILES):
         for side in SIDES:
