@@ -42,7 +42,7 @@ private[streamjoin] object StreamJoinConf {
       "Which changes of a query a restart on its checkpoint accepts: none, those after which every row is exact, or " +
         "also those after which results become complete only later."
     )
-    .version("0.4.0")
+    .version("0.1.0")
     .stringConf
     .transform(_.toLowerCase(Locale.ROOT))
     .checkValues(Set(Reject, Exact, Allow))
@@ -54,7 +54,7 @@ private[streamjoin] object StreamJoinConf {
       "For a row that carries the time at which it leaves an interval join: the longest distance of that time from " +
         "the row's event time."
     )
-    .version("0.4.0")
+    .version("0.1.0")
     .timeConf(TimeUnit.MILLISECONDS)
     .checkValue(_ > 0, "must be positive")
     .createWithDefaultString("30d")
@@ -68,7 +68,7 @@ private[streamjoin] object StreamJoinConf {
       "What to do with a row that would stay longer than maxLifetime: fail the query, cut its time, which becomes a " +
         "part of the join condition, or keep it as long as it says."
     )
-    .version("0.4.0")
+    .version("0.1.0")
     .stringConf
     .transform(_.toLowerCase(Locale.ROOT))
     .checkValues(Set(Fail, Cut, "keep"))
@@ -156,7 +156,7 @@ private[streamjoin] object StreamJoinConf {
     .doc(
       "Whether a reader without permission to write to the folder of an arrangement fails, or reads without a lease."
     )
-    .version("0.4.0")
+    .version("0.1.0")
     .stringConf
     .transform(_.toLowerCase(Locale.ROOT))
     .checkValues(Set(Required, Optional))
