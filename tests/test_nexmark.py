@@ -38,7 +38,7 @@ def batches(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset("spark.streamjoin.arrangements")
 
 
-# `make test` has streamjoin's side of three queries: an interval join, one with an aggregation, a delta join.
+# `make test` runs three queries on streamjoin: a join, one with an aggregation, a delta join.
 SHORT = {"q7-bounded", "q9-bounded", "q23-delta"}
 RUNS = [
     (name, engine)

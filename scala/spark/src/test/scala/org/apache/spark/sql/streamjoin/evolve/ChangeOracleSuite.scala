@@ -103,8 +103,8 @@ class ChangeOracleSuite extends AnyFunSuite with OracleTest {
     }
 
     /**
-     * The sink has the batch and skips it. With checkpoint format 2, Spark asserts that each task has
-     * reported a state, and no task of a skipped batch does: such a batch cannot be repeated.
+     * The sink has the batch and skips it. With checkpoint format 2, Spark asserts that each task
+     * has reported a state, and no task of a skipped batch does: such a batch cannot be repeated.
      */
     private def repeat(): Unit = {
       query.stop()
