@@ -53,13 +53,14 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  private def expected(story: Story): Seq[String] = {
-    val fields = StructType.fromDDL(Columns)
-    val batch = story.joined { name =>
-      val rows = story.batches.flatten.collect { case (`name`, row) => row }
-      spark.createDataFrame(spark.sparkContext.parallelize(rows), fields).as(name)
-    }
-    batch.collect().map(text(_: Row)).sorted.toSeq
+  private def expected(story: Story): Seq[String] =
+    story.joined(batchOf(story.batches.flatten)).collect().map(text(_: Row)).sorted.toSeq
+
+  private def batchOf(fed: Seq[(String, Row)])(name: String): DataFrame = {
+    val rows = fed.collect { case (`name`, row) => row }
+    spark
+      .createDataFrame(spark.sparkContext.parallelize(rows), StructType.fromDDL(Columns))
+      .as(name)
   }
 
   // One at a time, as the hook is for all queries.
@@ -163,6 +164,60 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a longer lifetime, or cut, in a new checkpoint") {
+    val far = order("far", "10:00", "2024-08-01T00:00")
+    for (
+      setting <- Seq("spark.streamjoin.maxLifetime" -> "90d", "spark.streamjoin.beyondMaxLifetime" -> "cut")
+    ) {
+      carries(Simple) { job =>
+        assert(SparkTest.errorClass(failure(job.feed(far))).contains("STREAMJOIN_BEYOND_MAX_LIFETIME"))
+      }
+      withConf(setting) {
+        carries(Simple)(job => assert(job.feed(far, delivery("far", "10:05")) == Seq("far")))
+      }
+    }
+  }
+
+  test("the join above one with such a bound goes by either side's time") {
+    withConf("spark.streamjoin.maxLifetime" -> "2d") {
+      for (time <- Seq("d.t", "o.t")) {
+        val story = new Story(7L, Conditions.head, JoinType.Inner)
+        def chain(input: String => DataFrame, third: DataFrame) = input("o")
+          .join(input("d"), expr(story.condition))
+          .join(third, expr(s"d.id = e.id AND e.t BETWEEN $time AND $time + INTERVAL 2 DAYS"))
+          .selectExpr("o.v AS a", "d.v AS b", "e.v AS c")
+        def third(rows: Seq[(String, Row)]) = rows.collect { case ("d", row) => "e" -> row }
+        val query = (streams: Streams) =>
+          chain(streams.marked(_, "2 minutes"), streams.marked("e", "2 minutes"))
+        running(job(query, Columns)) { job =>
+          story.batches.foreach(rows => job.feed(rows ++ third(rows): _*))
+          (0 until 3).foreach(_ => job.feed(story.end ++ third(story.end): _*))
+          val fed = batchOf(story.batches.flatten ++ third(story.batches.flatten)) _
+          val seen = withoutClosingRows(job.seen.flatMap(_.rows), End.toString).sorted
+          assert(seen == chain(fed, fed("e")).collect().map(text(_: Row)).sorted.toSeq)
+          assert(seen.nonEmpty && job.dropped == 0)
+          assert(job.progress.stateOperators.map(_.numRowsTotal).sum <= 12)
+        }
+      }
+    }
+  }
+
+  test("what a running query keeps is explained") {
+    for (beyond <- Seq("fail", "keep")) withConf("spark.streamjoin.beyondMaxLifetime" -> beyond) {
+      carries(Simple, "left_outer") { job =>
+        job.feed(order("a", "10:00", "10:05"), order("b", "10:01", "11:00"), delivery("x", "10:03"))
+        val shown = spark
+          .sql(s"SELECT * FROM sj_explain_analyze('${job.streaming.id}', false)")
+          .where("operator = 1 AND side = 'left'")
+          .selectExpr("rows_kept", "leaves_by", "leaves_after")
+          .collect()
+          .map(text(_: Row))
+          .toSeq
+        assert(shown.map(_.takeWhile(_ != ' ')) == Seq("2"), shown)
+      }
+    }
+  }
+
   test("with keep, a row stays as long as it says") {
     withConf("spark.streamjoin.beyondMaxLifetime" -> "keep") {
       carries(Simple) { job =>
@@ -223,16 +278,16 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
 
   test("several event times to count the longest lifetime from are rejected") {
     val both = joined(Hourly).selectExpr("o.id", "o.t", "d.t AS s", "o.until").as("f")
-    def above = both.join(
-      streams.marked("e"),
-      expr("f.id = e.id AND e.t >= f.t AND e.t >= f.s AND e.t <= f.until")
-    )
-    val error = rejection(above)
+    val condition = "f.id = e.id AND e.t >= f.t AND e.t >= f.s AND e.t <= f.until"
+    def above(on: String = condition) = both.join(streams.marked("e"), expr(on))
+    val error = rejection(above())
     assert(error.getCondition == "STREAMJOIN_AMBIGUOUS_LIFETIME")
     assert(error.getMessage.contains("f.t, f.s"), error.getMessage)
     withConf("spark.streamjoin.beyondMaxLifetime" -> "keep") {
-      spark.withActive(assert(joins(above).size == 2))
+      spark.withActive(assert(joins(above()).size == 2))
     }
+    val rewrite = error.getMessageParameters.get("rewrite")
+    assert(joins(above(s"$condition AND $rewrite")).size == 2)
   }
 
   test("sj.bounds and EXPLAIN show the value and the limit") {
@@ -293,7 +348,7 @@ private object CarriedBoundsSuite {
   private val Origin = JoinTest.at("10:00").getTime
 
   /** The rows of two streams, up to two minutes out of order, which drift apart and stall. */
-  final class Story(seed: Long, condition: String, joinType: JoinType) {
+  final class Story(seed: Long, val condition: String, joinType: JoinType) {
     override def toString: String = s"seed $seed, ${joinType.name}: $condition"
 
     private val random = new Random(seed * 31 + condition.hashCode + joinType.name.hashCode)
