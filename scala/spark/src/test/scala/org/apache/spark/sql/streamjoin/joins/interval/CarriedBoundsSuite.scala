@@ -187,8 +187,8 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
           .join(third, expr(s"d.id = e.id AND e.t BETWEEN $time AND $time + INTERVAL 2 DAYS"))
           .selectExpr("o.v AS a", "d.v AS b", "e.v AS c")
         def third(rows: Seq[(String, Row)]) = rows.collect { case ("d", row) => "e" -> row }
-        val query = (streams: Streams) =>
-          chain(streams.marked(_, "2 minutes"), streams.marked("e", "2 minutes"))
+        val query =
+          (streams: Streams) => chain(streams.marked(_, "2 minutes"), streams.marked("e", "2 minutes"))
         running(job(query, Columns)) { job =>
           story.batches.foreach(rows => job.feed(rows ++ third(rows): _*))
           (0 until 3).foreach(_ => job.feed(story.end ++ third(story.end): _*))
