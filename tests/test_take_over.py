@@ -76,7 +76,8 @@ class Restored:
         side = {name[0]: self.table(name) for name in ("left", "right", "third")}
         unique = "(SELECT DISTINCT ON (lid) * FROM {l})".format(**side)
         query = {
-            "chain": f"SELECT lid, rid, tid FROM {side['l']} JOIN {side['r']} ON {CONDITION} JOIN {side['t']} ON {THIRD}",
+            "chain": f"""SELECT lid, rid, tid
+                FROM {side["l"]} JOIN {side["r"]} ON {CONDITION} JOIN {side["t"]} ON {THIRD}""",
             "counted": f"""SELECT (floor(epoch(lt) / 20) * 20)::BIGINT, count(*)
                 FROM {side["l"]} LEFT JOIN {side["r"]} ON {CONDITION} GROUP BY 1""",
             "distinct": f"SELECT DISTINCT lid, rid FROM {side['l']} JOIN {side['r']} ON {CONDITION}",

@@ -115,7 +115,7 @@ final class TraceQuery(
 
   private var fails = false
 
-  /** A run whose sink fails with the batch of these rows, which is planned and its state written. */
+  /** A run whose sink fails with the batch of these rows; it is planned, and its state written. */
   def failing(rows: Seq[TraceRow]): Unit = {
     fails = true
     try {

@@ -66,6 +66,8 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
     ),
     "join without an equality" ->
       picked("inner", "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
+    "join with a carried bound" ->
+      picked("left_outer", "o.id = d.id AND d.t >= o.t AND d.t <= o.t + (o.v % 50) * INTERVAL 1 MINUTE"),
     "join of one task" -> picked("full_outer", "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"),
     "window join" -> windows,
     "temporal join" -> values(temporal(history = Some("1 hour"))),

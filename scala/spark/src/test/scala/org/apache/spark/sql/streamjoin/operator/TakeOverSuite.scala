@@ -251,6 +251,8 @@ class TakeOverSuite extends AnyFunSuite with CheckpointTest {
       "full_outer",
       "upper(o.id) = upper(d.id) AND d.t > o.t - INTERVAL 10 MINUTES AND d.t < o.t + INTERVAL 1 HOUR"
     ),
+    "a carried bound" ->
+      picked("inner", "o.id = d.id AND d.t >= o.t AND d.t <= o.t + (o.v % 50) * INTERVAL 1 MINUTE"),
     // Not as comparisons with a constant, which Spark takes for bounds of the state.
     "conjuncts on one side and on both" ->
       picked("left_outer", s"$Hourly AND d.v % 3 <> 0 AND o.v % 4 <> 0 AND (o.v + d.v) % 5 <> 3")
