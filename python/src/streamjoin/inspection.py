@@ -28,8 +28,9 @@ def evolution(df: DataFrame, checkpoint: str | Path) -> DataFrame:
         A batch DataFrame, which a notebook shows as a table, with a row for each join and change; without changes it
         is empty. Columns: ``join`` (its number, counted from the inputs up; null for a change of the whole query),
         ``what`` (the property that differs), ``was``, ``is``, ``state`` (what happens to the rows in state:
-        ``unchanged`` or ``rejected``), ``results`` (``exact``; ``complete from`` an event time; ``none`` if the change
-        is rejected) and ``advice``.
+        ``unchanged``, ``rewritten`` or ``rejected``), ``results`` (``exact``; ``complete from`` an event time; ``none``
+        if the change is rejected) and ``advice``. Settings that rewrite the state are listed as well, as ``partitions``
+        and ``state_store``.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``, or any of :func:`streamjoin.check`.

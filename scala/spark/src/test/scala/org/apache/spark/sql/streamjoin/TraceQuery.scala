@@ -106,16 +106,16 @@ final class TraceQuery(
 
   private def writer: DataStreamWriter[Row] = files.fold {
     val fails = this.fails
-    joined.writeStream.foreachBatch((batch: DataFrame, id: Long) => {
+    joined.writeStream.foreachBatch { (batch: DataFrame, id: Long) =>
       val rows = batch.collect().map(_.getString(0)).toSeq
       if (fails) throw new IllegalStateException(TraceQuery.SinkFailed)
       outputs.synchronized { outputs(id) = rows }
-    })
+    }
   }(joined.toDF("line").writeStream.format("text").option("path", _))
 
   private var fails = false
 
-  /** A run whose sink fails with the batch of these rows; it is planned, and its state written. */
+  /** A run whose sink fails with these rows. Their batch is planned, and its state is written. */
   def failing(rows: Seq[TraceRow]): Unit = {
     fails = true
     try {
@@ -142,7 +142,8 @@ final class TraceQuery(
     val log = Path.of(folder, "_spark_metadata")
     SparkTest.numbers(log).filterNot(outputs.contains).foreach { id =>
       val lines = Files.readString(log.resolve(id.toString)).linesIterator.toSeq
-      val written = lines.flatMap(TraceQuery.Written.findFirstMatchIn(_)).map(found => Path.of(new URI(found.group(1))))
+      val written =
+        lines.flatMap(TraceQuery.Written.findFirstMatchIn(_)).map(found => Path.of(new URI(found.group(1))))
       outputs(id) = written.flatMap(Files.readAllLines(_).asScala)
     }
   }

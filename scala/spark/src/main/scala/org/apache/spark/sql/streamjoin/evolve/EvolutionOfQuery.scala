@@ -28,11 +28,13 @@ private[streamjoin] object EvolutionOfQuery {
   def rows(analyzed: LogicalPlan, checkpoint: Path, session: SparkSession): Seq[Row] = {
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
     val files = CheckpointFileManager.create(checkpoint, hadoopConf)
-    if (CommittedBatches.last(checkpoint, hadoopConf).isEmpty)
-      throw nothing("STREAMJOIN_NO_STATE.NO_BATCH", checkpoint)
+    val last = CommittedBatches
+      .last(checkpoint, hadoopConf)
+      .getOrElse(throw nothing("STREAMJOIN_NO_STATE.NO_BATCH", checkpoint))
     if (!files.exists(new Path(checkpoint, OperatorLog.Directory)))
       throw nothing("STREAMJOIN_NO_STATE.NO_OPERATOR", checkpoint)
-    of(OptimizedQuery.nodes(PreparedQuery.of(analyzed), session), checkpoint, hadoopConf, session)
+    val nodes = OptimizedQuery.nodes(PreparedQuery.of(analyzed), session)
+    of(nodes, checkpoint, hadoopConf, session) ++ settings(nodes, checkpoint, last, session)
   }
 
   private def of(
@@ -52,6 +54,13 @@ private[streamjoin] object EvolutionOfQuery {
     number.map(row(null, _)).toSeq ++ pending ++ evolution.changes.toSeq.sortBy(_._1).flatMap {
       case (ordinal, all) => all.map(row(Int.box(ordinal + 1), _))
     }
+  }
+
+  private def settings(nodes: Seq[StatefulNode], checkpoint: Path, last: Long, session: SparkSession) = {
+    import ChangedSettings._
+    val changed = new ChangedSettings(session.asInstanceOf[ClassicSession], checkpoint, last)
+    for (node <- nodes; (what, was, is) <- changed.of(node))
+      yield Row(node.ordinal + 1, what, was, is, State, "exact", Advice)
   }
 
   private def row(join: Integer, change: Change): Row =

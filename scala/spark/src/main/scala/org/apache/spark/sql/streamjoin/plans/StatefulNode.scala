@@ -40,6 +40,9 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
    */
   def partitions: Option[FirstPartitions]
 
+  /** The number of tasks, if a setting decides it, on a restart as well. */
+  def tasks: Option[FirstPartitions]
+
   /**
    * The operator, once it is known which columns a stateful Spark operator above awaits.
    *

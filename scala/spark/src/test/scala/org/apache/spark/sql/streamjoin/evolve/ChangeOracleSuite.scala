@@ -103,8 +103,8 @@ class ChangeOracleSuite extends AnyFunSuite with OracleTest {
     }
 
     /**
-     * The sink has the batch and skips it. With checkpoint format 2, Spark asserts that each task
-     * has reported a state, and no task of a skipped batch does: such a batch cannot be repeated.
+     * The sink has the batch and skips it. With checkpoint format 2, Spark asserts that every task
+     * has reported a state. Those of a skipped batch do not run, so it cannot be repeated.
      */
     private def repeat(): Unit = {
       query.stop()
@@ -252,7 +252,8 @@ final private class ChangedInterval(seed: Int) extends ChangedStory(seed) {
   override val random: RandomStory = new RandomStory(seed) {
     override val origin: Long = pick(0L, 1717200000L)
     override val trace: Trace = first.trace
-    override def toString: String = s"seed ${this.seed}, $name${if (hasEquality) "" else ", without an equality"}"
+    override def toString: String =
+      s"seed ${this.seed}, $name${if (hasEquality) "" else ", without an equality"}"
   }
 
   override val core: ChangedCore = new ChangedIntervalCore(first.trace)
@@ -312,7 +313,8 @@ final private class ChangedIntervalCore(first: Trace) extends ChangedCore {
     evictedBelow = limits(eviction)
     val kept = core.snapshot
     def isLeaving(entry: (TraceRow, Boolean)) = isBelow(entry._1, evictedBelow)
-    core = CoreTrace.join(trace, kept.copy(rows = kept.rows.transform((_, rows) => rows.filterNot(isLeaving))))
+    core =
+      CoreTrace.join(trace, kept.copy(rows = kept.rows.transform((_, rows) => rows.filterNot(isLeaving))))
     out ++ (for {
       (side, rows) <- kept.rows.toSeq
       if trace.joinType.pads(side)
@@ -337,11 +339,17 @@ final private class ChangedMatch(seed: Int) extends ChangedStory(seed) {
 
   override protected def queries: Seq[(String, Trace)] = {
     val outer = s"join: ${JoinType.LeftOuter.name}"
-    if (!random.trace.lines.contains(outer)) Nil
-    else {
-      val lines = random.trace.lines.map(line => if (line == outer) s"join: ${JoinType.Inner.name}" else line)
-      Seq("to inner" -> TraceParser.parse(random.trace.name, lines.mkString("\n")))
+    def changed(name: String)(line: String => String) = {
+      val lines = random.trace.lines.map(line)
+      Option.when(lines != random.trace.lines)(
+        name -> TraceParser.parse(s"$name, $random", lines.mkString("\n"))
+      )
     }
+    val shorter = changed("shorter tolerance") { line =>
+      ChangedMatch.Within.replaceAllIn(line, found => s"within ${choice.nextInt(found.group(1).toInt + 1)}")
+    }
+    shorter.toSeq ++
+      changed("to inner")(line => if (line == outer) s"join: ${JoinType.Inner.name}" else line)
   }
 
   override val core: ChangedCore = new ChangedCore {
@@ -360,4 +368,8 @@ final private class ChangedMatch(seed: Int) extends ChangedStory(seed) {
     override def mayStay: Int = now.mayStay
     override def evicts(eviction: Map[Int, Long]): Boolean = now.evicts(eviction)
   }
+}
+
+private object ChangedMatch {
+  private val Within = """within (\d+)""".r
 }

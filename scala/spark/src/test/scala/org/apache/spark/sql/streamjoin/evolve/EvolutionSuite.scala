@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.evolve
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.{count, expr, window}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, at, d, o}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
@@ -235,6 +236,38 @@ class EvolutionSuite extends AnyFunSuite with TemporalTest {
     assert(rows.map(_(5).toString.takeWhile(_ != ' ')) == Seq("complete", "exact", "complete"))
     val parameters = startError(old, changed.frame).getMessageParameters
     assert(rows.head.drop(1) == Seq("what", "was", "is", "state", "results", "advice").map(parameters.get))
+  }
+
+  test("the dry run shows settings that rewrite the state") {
+    val rocksDb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    val store = SQLConf.STATE_STORE_PROVIDER_CLASS
+    val old = after(hour.frame, 3)
+    val now = 2 // as for Spark's own operators
+    withConf("spark.streamjoin.partitions" -> s"${now + 1}", store.key -> rocksDb) {
+      val rows = evolution(old, half)
+      assert(rows.map(_(1)) == Seq("bound", "partitions", "state_store"))
+      assert(rows(1).slice(2, 6) == Seq(s"$now", s"${now + 1}", "rewritten", "exact"))
+      assert(rows(2).slice(2, 6) == Seq(store.defaultValueString, rocksDb, "rewritten", "exact"))
+      running(old)(feed(_, 3))
+      assert(evolution(old, hour).isEmpty)
+    }
+    // Without the settings, the state stays as it is.
+    assert(evolution(old, hour).isEmpty)
+    withConf("spark.streamjoin.partitions" -> s"$now", store.key -> store.defaultValueString) {
+      assert(evolution(old, hour).map(_(3)) == Seq(s"$now", store.defaultValueString))
+    }
+  }
+
+  test("the dry run of a join without an equality, which one task runs") {
+    val one = (streams: Streams) =>
+      streams
+        .marked("o")
+        .join(streams.marked("d"), expr("d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"), "full_outer")
+        .selectExpr("o.v AS a", "d.v AS b")
+    val old = after(one, 3)
+    withConf("spark.streamjoin.partitions" -> "7") {
+      assert(streamjoin.StreamJoin.evolution(one(newStreams()), old.checkpoint).isEmpty)
+    }
   }
 
   test("the dry run of a query with a pending batch, with another join, and without a checkpoint") {

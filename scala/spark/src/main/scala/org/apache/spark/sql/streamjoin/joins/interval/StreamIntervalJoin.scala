@@ -52,6 +52,8 @@ final private[streamjoin] case class StreamIntervalJoin(
 
   override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
 
+  override def tasks: Option[FirstPartitions] = partitions
+
   override def awaiting(lags: Map[Int, Long]): StreamIntervalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
 

@@ -12,7 +12,12 @@ import org.apache.spark.sql.streamjoin.analysis.{
   RowConstraintsOf,
   SpecifiedNode
 }
-import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, PendingOperator, RowtimeNode}
+import org.apache.spark.sql.streamjoin.plans.{
+  FirstPartitions,
+  OperatorDescription,
+  PendingOperator,
+  RowtimeNode
+}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
 /**
@@ -92,6 +97,9 @@ final private[streamjoin] case class RematchJoin(
   override def typeName: String = s"${joinType.sql.toLowerCase} table"
 
   override def evictedBy: Seq[ColumnWatermark] = plan.watermarks.take(1)
+
+  /** As many as the arrangement has partitions. */
+  override def tasks: Option[FirstPartitions] = None
 
   override def awaiting(lags: Map[Int, Long]): RematchJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))
