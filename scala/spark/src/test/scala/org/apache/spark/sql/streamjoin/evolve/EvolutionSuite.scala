@@ -251,7 +251,7 @@ class EvolutionSuite extends AnyFunSuite with TemporalTest {
       running(old)(feed(_, 3))
       assert(evolution(old, hour).isEmpty)
     }
-    // Without the settings, the state stays as it is.
+    // Without the settings, the state does not change.
     assert(evolution(old, hour).isEmpty)
     withConf("spark.streamjoin.partitions" -> s"$now", store.key -> store.defaultValueString) {
       assert(evolution(old, hour).map(_(3)) == Seq(s"$now", store.defaultValueString))
