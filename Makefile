@@ -118,8 +118,7 @@ test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) $(FILES_J
 
 # The Python tests run in three lanes of similar length, because each lane is idle half of the time: tests that kill,
 # restart and wait, and random cases; tests that start programs, servers and a browser; all others, which share one
-# session. The lane of Scala has most of the work, so these give way to it, and all end at about the same time.
-GIVE_WAY := nice -n 3
+# session.
 FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
 	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
@@ -133,13 +132,13 @@ test-scala:
 	@$(SBT) test
 
 test-failures:
-	@$(GIVE_WAY) $(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
+	@$(VENV)/python -m pytest $(FAILURES) $(PYTEST_FLAGS:%.xml=%-failures.xml)
 
 test-programs:
-	@$(GIVE_WAY) $(VENV)/python -m pytest $(PROGRAMS) $(PYTEST_FLAGS:%.xml=%-programs.xml)
+	@$(VENV)/python -m pytest $(PROGRAMS) $(PYTEST_FLAGS:%.xml=%-programs.xml)
 
 test-python:
-	@$(GIVE_WAY) $(VENV)/python -m pytest tests $(addprefix --ignore=,$(LAST)) $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
+	@$(VENV)/python -m pytest tests $(addprefix --ignore=,$(LAST)) $(addprefix --ignore=,$(FAILURES) $(PROGRAMS)) $(PYTEST_FLAGS)
 
 other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
