@@ -34,7 +34,7 @@ def kinds_of(archive: Path) -> list[str]:
 # Those that this line of Spark may read.
 ARCHIVES = [path for path in sorted(GOLDEN.glob("spark-*.tar.xz")) if path.name.split("-")[1] <= LINE]
 CASES = [(path, kind) for path in ARCHIVES if state_of(path) != "format-1" for kind in kinds_of(path)]
-# The oldest and the newest state, and a batch that was planned.
+# The oldest state and the newest; on the newer lines, the latter has a batch that was planned.
 FEW = [CASES[0], CASES[-1]]
 
 
