@@ -11,21 +11,18 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import runs as store
 from harness.generate import expected_asof, expected_join, expected_union, generate
-from harness.machine import machine, project
+from harness.machine import environment, inherited
 from harness.report import report
 from harness.runs import Record, Run, Runs
 from harness.scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, scenarios
 from harness.sides import BY_NAME, FLOORS, PARTITIONS, Side
 
 RESULTS = Path(__file__).with_name("results")
-# A run uses the Spark of this Python, whatever else the machine has.
-NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 
 
 class Job(NamedTuple):
@@ -165,8 +162,8 @@ class Benchmark:
         except subprocess.TimeoutExpired:
             measured = {"unfinished": True, "wall": self.limit, "batches": {}, "operator": None, "hash": None}
         versions: dict[str, str] = measured.pop("versions", {})
-        environment = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "command": command_line()}
-        return own | measured | {"environment": environment | machine() | project() | versions}
+        program = f"python benchmarks/{Path(sys.argv[0]).name}"
+        return own | measured | {"environment": environment(program, ["--work"]) | versions}
 
     def _budget(self, scenario: Scenario, side: str) -> int | None:
         """Return a quarter of what a task's index takes without a budget, bytes."""
@@ -183,10 +180,10 @@ class Benchmark:
         command = [sys.executable, "-m", "harness.measure"]
         command += ["--scenario", job.scenario.name, "--scale", str(self.scale), "--side", job.side.name]
         command += ["--work", str(self.work), "--part", part, "--conf", *settings]
-        environment = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
+        variables = inherited()
         path = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=self.limit)
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=self.limit)
         if done.returncode != 0:
             sys.exit(f"{done.stderr}\n{job.scenario.name}, {job.side.name}: exit code {done.returncode}")
         record: Record = json.loads(done.stdout.splitlines()[-1])
@@ -218,17 +215,6 @@ def continued(before: Record, after: Record) -> Record:
         "inputRows": before["inputRows"] + after["inputRows"],
         "rowsBefore": before["batches"]["numRowsTotal"][-1],
     }
-
-
-def command_line() -> str:
-    """Return the command, without the folder, which only describes the machine."""
-    arguments = sys.argv[1:]
-    kept = [
-        word
-        for at, word in enumerate(arguments)
-        if not word.startswith("--work") and (at == 0 or arguments[at - 1] != "--work")
-    ]
-    return " ".join([f"python benchmarks/{Path(sys.argv[0]).name}", *kept])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,45 @@
-"""The machine and the versions of a run."""
+"""Where, when and with what a run was."""
 
 import hashlib
 import os
 import platform
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from streamjoin._packaging.jars import jar_path
 from streamjoin._packaging.version import __version__
+
+# A run uses the Spark of this Python, whatever else the machine has.
+NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment variables for the process of a run."""
+    return {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+
+
+def environment(program: str, folders: Sequence[str]) -> dict[str, str]:
+    """Return when and where a run was, the command, and the version of the project.
+
+    Args:
+        program: how it was started, without its arguments.
+        folders: the options whose values are folders, which only describe the machine.
+    """
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"date": date, "command": command_line(program, folders)} | machine() | project()
+
+
+def command_line(program: str, folders: Sequence[str]) -> str:
+    """Return the command without these options."""
+    words = sys.argv[1:]
+    kept = [
+        word
+        for at, word in enumerate(words)
+        if not word.startswith(tuple(folders)) and (at == 0 or words[at - 1] not in folders)
+    ]
+    return " ".join([program, *kept])
 
 
 def machine() -> dict[str, str]:

@@ -114,11 +114,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         "stateFilesBytes": sum(file.stat().st_size for file in files),
         "peakHeapBytes": heap,
         "conf": conf,
-        "versions": {
-            "Spark": spark.version,
-            "Java": jvm(spark).java.lang.System.getProperty("java.version"),
-            "Python": platform.python_version(),
-        },
+        "versions": versions(spark),
     }
     spark.stop()
     return record
@@ -227,7 +223,6 @@ def columns(batches: list[Record]) -> dict[str, list[float]]:
 
 def peak_heap(spark: SparkSession, query: StreamingQuery) -> int:
     """Follow the query to its end, and return the most bytes that a garbage collection after a batch left in use."""
-    heap = jvm(spark).java.lang.management.ManagementFactory.getMemoryMXBean()
     peak = 0
     seen = None
     while query.isActive:
@@ -236,9 +231,23 @@ def peak_heap(spark: SparkSession, query: StreamingQuery) -> int:
             time.sleep(0.02)
             continue
         seen = last.batchId
-        jvm(spark).java.lang.System.gc()
-        peak = max(peak, int(heap.getHeapMemoryUsage().getUsed()))
+        peak = max(peak, used_heap(spark))
     return peak
+
+
+def used_heap(spark: SparkSession) -> int:
+    """Return the bytes of the heap that a collection leaves in use."""
+    jvm(spark).java.lang.System.gc()
+    return int(jvm(spark).java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed())
+
+
+def versions(spark: SparkSession) -> dict[str, str]:
+    """Return the versions of what runs."""
+    return {
+        "Spark": spark.version,
+        "Java": str(jvm(spark).java.lang.System.getProperty("java.version")),
+        "Python": platform.python_version(),
+    }
 
 
 def jvm(spark: SparkSession) -> Any:

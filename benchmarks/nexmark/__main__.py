@@ -9,15 +9,13 @@ tables in ``benchmarks/results/nexmark.md``.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import uuid
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.machine import machine, project
+from harness.machine import environment, inherited
 from harness.runs import Record, append, read, write
 from harness.sides import BY_NAME
 
@@ -30,8 +28,6 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "nexmark.md"
 SPARK = ("spark-default", "spark-rocksdb-changelog", "spark-rocksdb-v4")
 OURS = ("ours-default",)
 SIDES = (*SPARK, *OURS, "ours-rocksdb")
-# A run uses the Spark of this Python, whatever else the machine has.
-NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 SETTINGS = ("published", "long")
 
 
@@ -184,7 +180,8 @@ def run_all(jobs: list[Job], file: Path, done: list[Record], options: argparse.N
             print(f"[{number}/{len(jobs)}] {job.title}: left out", flush=True)
             continue
         inputs = generate(job.run.setting, job.run.work)
-        record = own | measured(job, options) | {"environment": environment()}
+        where = environment("python -m nexmark", ["--work", "--results"])
+        record = own | measured(job, options) | {"environment": where}
         if record.get("unfinished"):
             ended.add(key(own)[:-1])
         else:
@@ -211,32 +208,14 @@ def key(record: Record) -> tuple[str, ...]:
     return tuple(json.dumps(record[name]) for name in names)
 
 
-def environment() -> Record:
-    """Return where and when a run was."""
-    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return {"date": date, "command": command_line()} | machine() | project()
-
-
-def command_line() -> str:
-    """Return the command, without the folders, which only describe the machine."""
-    words = sys.argv[1:]
-    kept = [
-        word
-        for at, word in enumerate(words)
-        if not word.startswith(("--work", "--results")) and (at == 0 or words[at - 1] not in ("--work", "--results"))
-    ]
-    return " ".join(["python -m nexmark", *kept])
-
-
 def measured(job: Job, options: argparse.Namespace) -> Record:
     """Do a run in a process of its own, which prints its record last."""
     run = job.run
     if options.kafka:
         run = replace(run, kafka=(options.kafka, new_topic(options.kafka, options.topic_partitions)))
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     command = [sys.executable, "-m", "nexmark.measure", json.dumps(asdict(run), default=str)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=options.limit)
+        done = subprocess.run(command, capture_output=True, text=True, env=inherited(), timeout=options.limit)
     except subprocess.TimeoutExpired:
         # Its JVM ends with it, because it reads its standard input to the end.
         return {"unfinished": True, "wall": options.limit}

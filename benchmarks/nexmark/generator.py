@@ -8,8 +8,7 @@ from MD5 of the event's number. Of the quirks of the published generators, these
   second person of the latest block of 100, and three quarters of the auctions from the first one.
 - All others go to any of the last ``in_flight`` auctions, or come from any of the last 1,000 persons, or of the ten
   that follow: a bid may be earlier than its auction, and an auction earlier than its seller.
-- An auction lives as long as half to twice ``in_flight`` further auctions take at most: from 1 ms to twice the time of
-  ``in_flight`` auctions.
+- An auction is open for 1 ms to twice the time in which ``in_flight`` more auctions appear.
 
 Not followed: parallel timelines (there is one generator), the random source without a seed, and the first person's
 number that one port adds to each bidder twice, so that bidders and persons are 1,000 persons apart.

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import platform
 import shutil
 import sys
 import time
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.measure import executed, jvm, peak_heap, totals
+from harness.measure import executed, peak_heap, totals, used_heap, versions
 from harness.sides import BY_NAME, session
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -76,11 +75,7 @@ def measure(run: Run) -> Record:
     create_views(spark, feed, query.reads, inputs)
     measured = Measured(spark, run, query, variant, feed, inputs, work)
     record = measured.run()
-    record["versions"] = {
-        "Spark": spark.version,
-        "Java": str(jvm(spark).java.lang.System.getProperty("java.version")),
-        "Python": platform.python_version(),
-    }
+    record["versions"] = versions(spark)
     spark.stop()
     shutil.rmtree(work, ignore_errors=True)
     return record
@@ -180,12 +175,6 @@ class Measured:
         for each in (*self.maintaining, query):
             each.processAllAvailable()
         return query, {"behind": behind}
-
-
-def used_heap(spark: SparkSession) -> int:
-    """Return the bytes of the heap that a collection leaves in use."""
-    jvm(spark).java.lang.System.gc()
-    return int(jvm(spark).java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed())
 
 
 if __name__ == "__main__":
