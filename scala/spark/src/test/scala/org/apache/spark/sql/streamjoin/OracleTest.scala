@@ -30,6 +30,13 @@ trait OracleCore {
   def evicts(eviction: Map[Int, Long]): Boolean
 }
 
+/** The core of a query that is changed. */
+private[streamjoin] trait ChangedCore extends OracleCore {
+
+  /** Another query continues with what this one has kept. */
+  def change(to: Trace): Unit
+}
+
 final class IntervalCore(trace: Trace) extends OracleCore {
   private val core = CoreTrace.join(trace)
 
@@ -63,21 +70,32 @@ trait OracleTest extends SparkTest { this: AnyFunSuite =>
     session.conf.set("spark.streamjoin.watermarkBeforeFilter", "true")
     val query = new TraceQuery(session, random.trace, folder, random.delay, keyed = false, random.origin)
     val oracle = new Oracle(random, core)
+    follow(random, oracle, query) { (rows, _, restarts) =>
+      if (restarts) {
+        query.stop()
+        query.start()
+      }
+      oracle.check(rows, Map.empty, query.rows(rows))
+    }
+  }
+
+  /**
+   * Runs a query to the end of its story.
+   *
+   * @param next
+   *   runs a batch, given its rows, its number, and whether the query restarts before it
+   */
+  protected def follow(random: RandomStory, oracle: Oracle, query: TraceQuery)(
+      next: (Seq[TraceRow], Int, Boolean) => Unit
+  ): Assertion =
     try {
       query.start()
-      random.batches.foreach { batch =>
-        if (batch.restart) {
-          query.stop()
-          query.start()
-        }
-        oracle.check(batch.rows, Map.empty, query.rows(batch.rows))
-      }
+      random.batches.zipWithIndex.foreach { case (batch, at) => next(batch.rows, at, batch.restart) }
       random.trace.keys.foreach { column =>
         oracle.check(Nil, Map(column -> RandomTrace.End), query.watermark(column, RandomTrace.End))
       }
-      assert(oracle.rowsInState.values.sum <= core.mayStay, s"rows stay forever in ${random.trace.lines}")
+      assert(oracle.rowsInState.values.sum <= oracle.mayStay, s"rows stay forever in ${random.trace.lines}")
     } finally query.stop()
-  }
 }
 
 /** Follows a query with the core, batch by batch. */
@@ -89,6 +107,8 @@ final private[streamjoin] class Oracle(random: RandomStory, core: OracleCore) {
 
   /** W(N - 1) and W(N) by watermark key, where N is the next batch. */
   private var previous, current = Map.empty[Int, Long]
+
+  def mayStay: Long = core.mayStay.toLong
 
   def rowsInState: Map[Side, Long] = Side.both.map(side => side -> core.buffered(side).size.toLong).toMap
 

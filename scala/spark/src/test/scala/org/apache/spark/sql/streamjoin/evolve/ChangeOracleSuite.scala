@@ -8,15 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvid
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.joins.temporal.{RandomMatch, TemporalCore}
-import org.apache.spark.sql.streamjoin.{
-  Oracle,
-  OracleCore,
-  OracleTest,
-  RandomStory,
-  RandomTrace,
-  SparkTest,
-  TraceQuery
-}
+import org.apache.spark.sql.streamjoin.{ChangedCore, Oracle, OracleTest, RandomStory, SparkTest, TraceQuery}
 
 import streamjoin.core._
 
@@ -55,16 +47,10 @@ class ChangeOracleSuite extends AnyFunSuite with OracleTest {
       keepsLabels = story.keepsLabels
     )
 
-    def run(): Assertion =
-      try {
-        use(story.before, "reject")
-        query.start()
-        random.batches.zipWithIndex.foreach { case (batch, at) => next(batch.rows, at, batch.restart) }
-        random.trace.keys.foreach { column =>
-          oracle.check(Nil, Map(column -> RandomTrace.End), query.watermark(column, RandomTrace.End))
-        }
-        assert(Side.both.map(core.buffered(_).size).sum <= core.mayStay, "rows stay forever")
-      } finally query.stop()
+    def run(): Assertion = {
+      use(story.before, "reject")
+      follow(random, oracle, query)(next)
+    }
 
     /** The next run is of this query. */
     private def use(settings: Setting, evolve: String): Unit = {
@@ -134,11 +120,6 @@ private case object Abandoned extends Attempt
 /** A query, and the settings with which it runs. */
 final private case class Setting(trace: Trace, delay: Long, conf: Map[String, String])
 
-/** The core of a query that is changed. */
-private trait ChangedCore extends OracleCore {
-  def change(to: Trace): Unit
-}
-
 /** A random query, its rows, and a random change of it. */
 abstract private class ChangedStory(seed: Int) {
   import ChangedStory._
@@ -149,7 +130,7 @@ abstract private class ChangedStory(seed: Int) {
   def random: RandomStory
   def core: ChangedCore
 
-  /** By name, the query after a change. */
+  /** The names of the possible changes, each with the query that it leads to. */
   protected def queries: Seq[(String, Trace)]
 
   /** Whether all types of the join have to keep the same columns. */
@@ -352,22 +333,7 @@ final private class ChangedMatch(seed: Int) extends ChangedStory(seed) {
       changed("to inner")(line => if (line == outer) s"join: ${JoinType.Inner.name}" else line)
   }
 
-  override val core: ChangedCore = new ChangedCore {
-    private var now = new TemporalCore(random.trace)
-
-    override def change(to: Trace): Unit = now = now.changed(to)
-
-    override def onBatch(
-        left: Seq[TraceRow],
-        right: Seq[TraceRow],
-        late: Map[Int, Long],
-        eviction: Map[Int, Long]
-    ): Seq[Output[TraceRow]] = now.onBatch(left, right, late, eviction)
-
-    override def buffered(side: Side): Seq[TraceRow] = now.buffered(side)
-    override def mayStay: Int = now.mayStay
-    override def evicts(eviction: Map[Int, Long]): Boolean = now.evicts(eviction)
-  }
+  override val core: ChangedCore = new TemporalCore(random.trace)
 }
 
 private object ChangedMatch {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.streamjoin.{OracleCore, OracleTest, RandomStory, SparkTest}
+import org.apache.spark.sql.streamjoin.{ChangedCore, OracleTest, RandomStory, SparkTest}
 
 import streamjoin.core._
 
@@ -13,21 +13,18 @@ class TemporalOracleSuite extends AnyFunSuite with OracleTest {
   testAll[RandomMatch](cases, _.toString)(random => compare(random, new TemporalCore(random.trace)))
 }
 
-final private[streamjoin] class TemporalCore(
-    trace: Trace,
-    restored: TemporalJoinState[TraceRow] = TemporalJoinState()
-) extends OracleCore {
-  private val rule = trace.closest.get.rule
-  private val core = CoreTrace.temporal(trace, restored)
+final private[streamjoin] class TemporalCore(first: Trace) extends ChangedCore {
+  private var trace = first
+  private var core = CoreTrace.temporal(first)
+
+  private def rule = trace.closest.get.rule
 
   /** Rows of the right input below this time are known by their key alone. */
   private var needed = Watermark.Undefined
 
-  /** Another query continues with what this one has kept. */
-  def changed(to: Trace): TemporalCore = {
-    val next = new TemporalCore(to, core.snapshot)
-    next.needed = needed
-    next
+  override def change(to: Trace): Unit = {
+    trace = to
+    core = CoreTrace.temporal(to, core.snapshot)
   }
 
   private def settled(watermarks: Map[Int, Long]): Long =
