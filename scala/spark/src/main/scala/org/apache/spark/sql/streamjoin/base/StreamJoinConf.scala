@@ -15,6 +15,13 @@ private[streamjoin] object StreamJoinConf {
   private def conf(name: String, doc: String): ConfigBuilder =
     SQLConf.buildConf(name).doc(doc).version("0.1.0")
 
+  /** A setting with a few values, the default first, in any case. */
+  private def choice(name: String, doc: String, values: String*): ConfigEntry[String] =
+    conf(name, doc).stringConf
+      .transform(_.toLowerCase(Locale.ROOT))
+      .checkValues(values.toSet)
+      .createWithDefault(values.head)
+
   val Enabled: ConfigEntry[Boolean] = conf(
     "spark.streamjoin.enabled",
     "Runs joins of two streams on streamjoin. If false, Spark runs all of them."
@@ -36,43 +43,33 @@ private[streamjoin] object StreamJoinConf {
   val Exact = "exact"
   val Allow = "allow"
 
-  val Evolve: ConfigEntry[String] = SQLConf
-    .buildConf("spark.streamjoin.evolve")
-    .doc(
-      "Which changes of a query a restart on its checkpoint accepts: none, those after which every row is exact, or " +
-        "also those after which results become complete only later."
-    )
-    .version("0.1.0")
-    .stringConf
-    .transform(_.toLowerCase(Locale.ROOT))
-    .checkValues(Set(Reject, Exact, Allow))
-    .createWithDefault(Reject)
+  val Evolve: ConfigEntry[String] = choice(
+    "spark.streamjoin.evolve",
+    "Which changes of a query a restart on its checkpoint accepts: none, those after which every row is exact, or " +
+      "also those after which results become complete only later.",
+    Reject,
+    Exact,
+    Allow
+  )
 
-  val MaxLifetime: ConfigEntry[Long] = SQLConf
-    .buildConf("spark.streamjoin.maxLifetime")
-    .doc(
-      "For a row that carries the time at which it leaves an interval join: the longest distance of that time from " +
-        "the row's event time."
-    )
-    .version("0.1.0")
-    .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(_ > 0, "must be positive")
-    .createWithDefaultString("30d")
+  val MaxLifetime: ConfigEntry[Long] = conf(
+    "spark.streamjoin.maxLifetime",
+    "For a row that carries the time at which it leaves an interval join: the longest distance of that time from " +
+      "the row's event time."
+  ).timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createWithDefaultString("30d")
 
   val Fail = "fail"
   val Cut = "cut"
+  val Keep = "keep"
 
-  val BeyondMaxLifetime: ConfigEntry[String] = SQLConf
-    .buildConf("spark.streamjoin.beyondMaxLifetime")
-    .doc(
-      "What to do with a row that would stay longer than maxLifetime: fail the query, cut its time, which becomes a " +
-        "part of the join condition, or keep it as long as it says."
-    )
-    .version("0.1.0")
-    .stringConf
-    .transform(_.toLowerCase(Locale.ROOT))
-    .checkValues(Set(Fail, Cut, "keep"))
-    .createWithDefault(Fail)
+  val BeyondMaxLifetime: ConfigEntry[String] = choice(
+    "spark.streamjoin.beyondMaxLifetime",
+    "What to do with a row that would stay longer than maxLifetime: fail the query, cut its time, which becomes a " +
+      "part of the join condition, or keep it as long as it says.",
+    Fail,
+    Cut,
+    Keep
+  )
 
   val WatermarkBeforeFilter: ConfigEntry[Boolean] = conf(
     "spark.streamjoin.watermarkBeforeFilter",
@@ -111,7 +108,6 @@ private[streamjoin] object StreamJoinConf {
   ).bytesConf(ByteUnit.BYTE).checkValue(_ > 0, "must be positive").createWithDefaultString("512m")
 
   val Count = "count"
-  val Keep = "keep"
 
   val LateRows: ConfigEntry[String] = conf(
     "spark.streamjoin.lateRows",
@@ -151,16 +147,12 @@ private[streamjoin] object StreamJoinConf {
   val Required = "required"
   val Optional = "optional"
 
-  val ArrangementLease: ConfigEntry[String] = SQLConf
-    .buildConf("spark.streamjoin.arrangements.lease")
-    .doc(
-      "Whether a reader without permission to write to the folder of an arrangement fails, or reads without a lease."
-    )
-    .version("0.1.0")
-    .stringConf
-    .transform(_.toLowerCase(Locale.ROOT))
-    .checkValues(Set(Required, Optional))
-    .createWithDefault(Required)
+  val ArrangementLease: ConfigEntry[String] = choice(
+    "spark.streamjoin.arrangements.lease",
+    "Whether a reader without permission to write to the folder of an arrangement fails, or reads without a lease.",
+    Required,
+    Optional
+  )
 
   val ArrangementDeletedKeysMaxAge: ConfigEntry[Long] = conf(
     "spark.streamjoin.arrangements.deletedKeysMaxAge",
