@@ -41,7 +41,7 @@ private[batch] object StatePlaces {
       provider: Option[String] => Option[String],
       isSparks: Boolean = false
   ): StatePlaces = {
-    val (begun, attempted) = recorded.partition(each => each.folder.isEmpty || each.from < batch)
+    val (begun, attempted) = recorded.partition(_.isBegunBefore(batch))
     val now = begun.last
     // A failed attempt may have left files, and tasks of it may still write some.
     val folder = s"$batch-${UUID.randomUUID().toString.take(8)}"

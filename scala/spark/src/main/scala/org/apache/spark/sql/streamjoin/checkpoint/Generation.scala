@@ -35,6 +35,9 @@ final private[streamjoin] case class Generation(
   /** The batch whose state is version 0 of the stores, the empty one. */
   def firstBatch: Long = if (folder.isEmpty) 0 else from - 1
 
+  /** Whether a batch before this one has started from it, unless an attempt at it was abandoned. */
+  def isBegunBefore(batch: Long): Boolean = folder.isEmpty || from < batch
+
   /** Whether the state of the other one serves as well. */
   def isLike(other: Generation): Boolean = partitions == other.partitions && provider == other.provider
 
@@ -45,4 +48,8 @@ final private[streamjoin] case class Generation(
 
 private[streamjoin] object Generation {
   val Directory = "stream-join-state"
+
+  /** Where the state is after a batch, given where it has been, the oldest first. */
+  def after(batch: Long, recorded: Seq[Generation]): Option[Generation] =
+    recorded.takeWhile(_.isBegunBefore(batch + 1)).lastOption
 }

@@ -38,14 +38,11 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
 
   /** Records where the state of an operator is from a batch on. */
   def begin(ordinal: Int, generation: Generation): Unit =
-    keepOnly(
-      ordinal,
-      _.filter(before => before.from < generation.from || before.folder.isEmpty) :+ generation
-    )
+    keepOnly(ordinal, _.filter(_.isBegunBefore(generation.from)) :+ generation)
 
   /** Forgets the generations of batches that were never committed. */
   def abandon(ordinal: Int, from: Long): Unit =
-    keepOnly(ordinal, _.filter(generation => generation.from < from || generation.folder.isEmpty))
+    keepOnly(ordinal, _.filter(_.isBegunBefore(from)))
 
   private def keepOnly(ordinal: Int, change: Seq[Generation] => Seq[Generation]): Unit =
     get(ordinal.toLong).foreach { recorded =>

@@ -70,7 +70,7 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
   /** Where the state of an operator is after a batch. */
   private def generation(operator: OperatorOutline, batch: Long): Generation = new OperatorLog(session, root)
     .states(operator.ordinal)
-    .flatMap(_.takeWhile(each => each.folder.isEmpty || each.from <= batch).lastOption)
+    .flatMap(Generation.after(batch, _))
     .getOrElse(throw nothing("STREAMJOIN_NO_STATE.NO_PARTITIONS", "operator" -> (operator.ordinal + 1)))
 
   /** The state stores of an operator after a batch. */
