@@ -100,8 +100,7 @@ final class TimeBounds(
       .toMap
 
   /** The keys of a side that expire its rows, those of carried values first. */
-  def bounded(side: Side): Seq[Int] =
-    tightest.map(_.out).distinct.filter(keys(side)).sortBy(key => (!carried(key), key))
+  def bounded(side: Side): Seq[Int] = TimeBounds.bounded(tightest, keys(side), carried)
 
   /** The watermark keys of a side. */
   def keys(side: Side): Set[Int] = if (side == Side.Left) left else right
@@ -179,6 +178,10 @@ final class TimeBounds(
 }
 
 object TimeBounds {
+
+  /** Of some keys, those that expire rows, those of carried values first. */
+  def bounded(bounds: Seq[TimeBound], of: Int => Boolean, carried: Int => Boolean): Seq[Int] =
+    bounds.map(_.out).distinct.filter(of).sortBy(key => (!carried(key), key))
 
   /** Of several bounds on the same pair of keys, the one with the smallest postpone time. */
   def tightest(bounds: Iterable[TimeBound]): Seq[TimeBound] =

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.sql.streamjoin.time.DurationText
 
-import streamjoin.core.{Side, TimeBound}
+import streamjoin.core.{Side, TimeBound, TimeBounds}
 
 /**
  * What the rows of an interval join mean, for machines: recorded next to the text of its condition,
@@ -47,7 +47,7 @@ final private[streamjoin] case class RecordedInterval(
 
   /** The watermark keys by which the rows of a side expire; the first decides their bucket. */
   def expiring(side: Side): Seq[Int] =
-    bounds.map(_.out).distinct.filter(sides(_) == side).sortBy(key => (!carried.contains(key), key))
+    TimeBounds.bounded(bounds, sides(_) == side, carried.contains)
 
   /** The layout of the rows in state, as far as bounds decide it. */
   def layout: Any = (

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import scala.util.control.NonFatal
+import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -132,14 +132,10 @@ final private[streamjoin] case class CarriedValue(
   override def dataType: DataType = TimestampType
   override def prettyName: String = "carried_value"
 
-  override def eval(input: InternalRow): Any = {
-    val computed =
-      try value.eval(input)
-      catch { case NonFatal(_) => CarriedValue.Failed }
-    if (computed == null) null
-    else if (computed == CarriedValue.Failed) latest(input)
-    else if (cuts) math.min(computed.asInstanceOf[Long], latest(input))
-    else computed
+  override def eval(input: InternalRow): Any = Try(value.eval(input)) match {
+    case Failure(_) => latest(input)
+    case Success(micros: Long) if cuts => math.min(micros, latest(input))
+    case Success(computed) => computed
   }
 
   private def latest(input: InternalRow): Long = time.map(_.eval(input)) match {
@@ -149,10 +145,6 @@ final private[streamjoin] case class CarriedValue(
 
   override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): CarriedValue =
     copy(value = children.head, time = children.lift(1))
-}
-
-private object CarriedValue {
-  private val Failed = "failed"
 }
 
 /**

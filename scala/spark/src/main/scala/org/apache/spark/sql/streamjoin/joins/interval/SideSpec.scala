@@ -159,6 +159,8 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
   private val projection = spec.projection
   private val neverNull = spec.neverNull
   private val lifetime = spec.lifetime.orNull
+  private val valueField = spec.lifetime.fold(-1)(of => spec.timeField(of.value))
+  private val timeField = spec.lifetime.fold(-1)(of => spec.timeField(of.time))
   private lazy val keys = spec.keys.map(BindReferences.bindReference(_, spec.output))
 
   /** The place in `times` of the first column by which a row is late, or -1. */
@@ -196,8 +198,7 @@ final private[streamjoin] class SideReader(spec: SideSpec) {
     }
 
   private def checkLifetime(stored: UnsafeRow): Unit = {
-    val value = stored.getLong(spec.timeField(lifetime.value))
-    val time = stored.getLong(spec.timeField(lifetime.time))
+    val (value, time) = (stored.getLong(valueField), stored.getLong(timeField))
     if (value > Watermark.postponed(time, -lifetime.max))
       throw StreamJoinErrors.runtime(
         "STREAMJOIN_BEYOND_MAX_LIFETIME",
