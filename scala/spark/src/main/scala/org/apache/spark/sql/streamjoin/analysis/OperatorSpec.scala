@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
-import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 /**
@@ -30,6 +30,9 @@ private[streamjoin] trait OperatorSpec {
 
   def awaited: AwaitedKeys
 
+  /** The number of its tasks; none if it does not depend on settings. */
+  def tasks: Option[FirstPartitions]
+
   final def outputWatermarksForSpark: Seq[ColumnWatermark] = awaited.forSpark(emittedKeys, outputWatermark)
 
   /** Plans are hashed often, and the ordinal distinguishes the operators of a query. */
@@ -47,6 +50,8 @@ private[streamjoin] trait SpecifiedNode extends StatefulNode {
   def times: Seq[Attribute]
 
   final override def ordinal: Int = plan.ordinal
+
+  final override def tasks: Option[FirstPartitions] = plan.tasks
 
   private def key(column: Attribute): Option[Int] =
     Some(times.indexWhere(_.exprId == column.exprId)).filter(_ >= 0)

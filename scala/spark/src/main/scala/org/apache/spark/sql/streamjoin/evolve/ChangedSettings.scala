@@ -6,7 +6,7 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{NextOffsets, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
+import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog}
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 
 /**
@@ -23,22 +23,15 @@ final private[evolve] class ChangedSettings(session: ClassicSession, checkpoint:
   private val log = new OperatorLog(session, checkpoint)
 
   /** Of those of an operator that differ from what its state has: name, old and new value. */
-  def of(node: StatefulNode): Seq[(String, String, String)] = {
-    val now = log.generations(node.ordinal).map {
-      _.takeWhile(each => each.folder.isEmpty || each.from <= batch).last
-    }
-    now.toSeq
-      .flatMap { state =>
-        val number = partitions(node, state.partitions)
-        val (was, is) = providers(state.provider)
-        Seq((Partitions, state.partitions.toString, number.toString), (Store, was, is))
-      }
-      .filter { case (_, was, is) => was != is }
-  }
+  def of(node: StatefulNode): Seq[(String, String, String)] = for {
+    state <- log.generations(node.ordinal).flatMap(Generation.after(batch, _)).toSeq
+    (was, is) = providers(state.provider)
+    number = (Partitions, state.partitions.toString, partitions(node, state.partitions).toString)
+    changed <- Seq(number, (Store, was, is)) if changed._2 != changed._3
+  } yield changed
 
   private def partitions(node: StatefulNode, now: Int): Int = {
-    val context = session.sparkContext
-    val atOnce = math.max(FirstPartitions.atOnce(context.conf, context.defaultParallelism), now)
+    val atOnce = math.max(FirstPartitions.atOnce(session.sparkContext), now)
     val set = conf.getConf(StreamJoinConf.Partitions).getOrElse(now)
     node.tasks.fold(now)(_.number(set, atOnce))
   }

@@ -56,11 +56,11 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
    * @param atOnce
    *   how many tasks can run at once
    */
-  protected def partitions(set: Int, atOnce: Int): Int
+  protected def partitions(set: Int, atOnce: Int): Int =
+    definition.tasks.fold(set)(_.number(set, atOnce))
 
   /** How many tasks can run at once. */
-  final protected def tasksAtOnce: Int =
-    FirstPartitions.atOnce(sparkContext.conf, sparkContext.defaultParallelism)
+  final protected def tasksAtOnce: Int = FirstPartitions.atOnce(sparkContext)
 
   /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
   protected def progressFigures: Seq[(String, Long)]

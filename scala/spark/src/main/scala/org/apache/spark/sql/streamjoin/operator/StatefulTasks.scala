@@ -27,7 +27,7 @@ import org.apache.spark.{Partition, TaskContext}
  * @param checkpointInfos
  *   reports new checkpoint ids to the driver, if state stores have them
  * @param expiryKeys
- *   number of watermark keys
+ *   number of keys by which rows may expire
  */
 final private[streamjoin] class StatefulTasks(
     spec: StateSpec,

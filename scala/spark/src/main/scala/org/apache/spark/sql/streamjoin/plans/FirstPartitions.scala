@@ -1,8 +1,8 @@
 package org.apache.spark.sql.streamjoin.plans
 
-import org.apache.spark.SparkConf
 import org.apache.spark.internal.config._
 import org.apache.spark.util.Utils
+import org.apache.spark.{SparkConf, SparkContext}
 
 /** Initial number of partitions of an operator; each has its own state store. */
 sealed private[streamjoin] trait FirstPartitions {
@@ -24,6 +24,9 @@ private[streamjoin] object FirstPartitions {
   case object AsSet extends FirstPartitions
   case object AtOnce extends FirstPartitions
   case object One extends FirstPartitions
+
+  /** How many tasks can run at once. */
+  def atOnce(context: SparkContext): Int = atOnce(context.conf, context.defaultParallelism)
 
   /**
    * How many tasks can run at once. With dynamic allocation, it assumes the maximum number of

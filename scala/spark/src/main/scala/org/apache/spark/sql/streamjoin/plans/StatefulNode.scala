@@ -40,7 +40,7 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
    */
   def partitions: Option[FirstPartitions]
 
-  /** The number of tasks, if a setting decides it, on a restart as well. */
+  /** The number of its tasks; none if it does not depend on settings. */
   def tasks: Option[FirstPartitions]
 
   /**

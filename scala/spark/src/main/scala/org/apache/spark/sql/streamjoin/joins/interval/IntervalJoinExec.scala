@@ -69,9 +69,6 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def ordinal: Int = join.ordinal
 
-  override protected def partitions(set: Int, atOnce: Int): Int =
-    join.routing.partitions.number(set, atOnce)
-
   override def requiredChildDistribution: Seq[Distribution] = join.routing match {
     case Routing.ByKey => Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))
     case Routing.OneTask => Seq(AllTuples, AllTuples)

@@ -106,6 +106,8 @@ final private[streamjoin] case class IntervalJoinSpec(
   override protected def emittedKeys: Seq[Int] =
     if (joinType.filtered.isDefined) keys(Side.Left) else sides.indices
 
+  override def tasks: Option[FirstPartitions] = Some(routing.partitions)
+
   /** The side whose rows are sent to every task. */
   def broadcast: Option[Side] = routing match {
     case Routing.Spread(side) => Some(side)

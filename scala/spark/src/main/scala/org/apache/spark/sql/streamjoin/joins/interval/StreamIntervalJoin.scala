@@ -50,9 +50,7 @@ final private[streamjoin] case class StreamIntervalJoin(
       .filterNot(plan.bounds.carried)
       .map(plan.watermarks)
 
-  override def partitions: Option[FirstPartitions] = Some(plan.routing.partitions)
-
-  override def tasks: Option[FirstPartitions] = partitions
+  override def partitions: Option[FirstPartitions] = tasks
 
   override def awaiting(lags: Map[Int, Long]): StreamIntervalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))

@@ -41,6 +41,8 @@ final private[streamjoin] case class OrderSpec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(time)
 
+  override def tasks: Option[FirstPartitions] = Some(below.getOrElse(FirstPartitions.AsSet))
+
   override protected def outputKeys: Seq[Int] = maxLagMicros.indices
 
   override protected def emittedKeys: Seq[Int] = outputKeys

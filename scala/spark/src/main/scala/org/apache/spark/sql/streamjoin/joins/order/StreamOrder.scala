@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, SpecifiedNode}
-import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, RowtimeNode}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
 import streamjoin.core.JoinWindows
@@ -43,8 +43,6 @@ final private[streamjoin] case class StreamOrder(
   override def typeName: String = "ordered"
 
   override def evictedBy: Seq[ColumnWatermark] = Seq(plan.time)
-
-  override def tasks: Option[FirstPartitions] = Some(plan.below.getOrElse(FirstPartitions.AsSet))
 
   override def awaiting(lags: Map[Int, Long]): StreamOrder =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))

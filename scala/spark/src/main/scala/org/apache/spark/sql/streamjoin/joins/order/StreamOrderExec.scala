@@ -18,7 +18,6 @@ import org.apache.spark.sql.streamjoin.operator.{
   TimeRanges,
   WholeRow
 }
-import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
 import streamjoin.core.{Side, Watermark}
@@ -50,9 +49,6 @@ final private[streamjoin] case class StreamOrderExec(
   override def output: Seq[Attribute] = child.output
 
   override def ordinal: Int = plan.ordinal
-
-  override protected def partitions(set: Int, atOnce: Int): Int =
-    plan.below.getOrElse(FirstPartitions.AsSet).number(set, atOnce)
 
   override def requiredChildDistribution: Seq[Distribution] =
     if (plan.below.isDefined) Seq(UnspecifiedDistribution)

@@ -49,6 +49,9 @@ final private[streamjoin] case class RematchJoinSpec(
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 
+  /** As many as the arrangement has partitions. */
+  override def tasks: Option[FirstPartitions] = None
+
   override protected def outputKeys: Seq[Int] = maxLagMicros.indices
 
   override protected def emittedKeys: Seq[Int] = Seq(0)
@@ -97,9 +100,6 @@ final private[streamjoin] case class RematchJoin(
   override def typeName: String = s"${joinType.sql.toLowerCase} table"
 
   override def evictedBy: Seq[ColumnWatermark] = plan.watermarks.take(1)
-
-  /** As many as the arrangement has partitions. */
-  override def tasks: Option[FirstPartitions] = None
 
   override def awaiting(lags: Map[Int, Long]): RematchJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))

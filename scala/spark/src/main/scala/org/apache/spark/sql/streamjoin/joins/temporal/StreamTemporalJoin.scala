@@ -5,7 +5,7 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
-import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription, RowtimeNode}
+import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
 
@@ -56,9 +56,6 @@ final private[streamjoin] case class StreamTemporalJoin(
   override def typeName: String = s"${plan.joinType} temporal"
 
   override def evictedBy: Seq[ColumnWatermark] = Seq(plan.settled)
-
-  override def tasks: Option[FirstPartitions] =
-    Some(if (leftKeys.isEmpty) FirstPartitions.One else FirstPartitions.AsSet)
 
   override def awaiting(lags: Map[Int, Long]): StreamTemporalJoin =
     copy(plan = plan.copy(awaited = plan.awaited.and(lags)))

@@ -64,9 +64,6 @@ final private[streamjoin] case class TemporalJoinExec(
 
   override def ordinal: Int = plan.ordinal
 
-  /** Without an equality, all rows have one key and go to one partition. */
-  override protected def partitions(set: Int, atOnce: Int): Int = if (leftKeys.isEmpty) 1 else set
-
   override def requiredChildDistribution: Seq[Distribution] =
     if (leftKeys.isEmpty) Seq(AllTuples, AllTuples)
     else Seq(leftKeys, rightKeys).map(StatefulOpClusteredDistribution(_, numPartitions))

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
+import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 import streamjoin.core.{AsOf, JoinType}
@@ -40,6 +41,10 @@ final private[streamjoin] case class TemporalJoinSpec(
     keyInWords: Option[String] = None,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
+
+  /** Without an equality, all rows have one key and go to one partition. */
+  override def tasks: Option[FirstPartitions] =
+    Some(if (keys.isEmpty) FirstPartitions.One else FirstPartitions.AsSet)
 
   override protected def outputKeys: Seq[Int] = maxLagMicros.indices
 
