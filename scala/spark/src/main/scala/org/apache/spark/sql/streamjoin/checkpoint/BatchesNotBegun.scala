@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.checkpoint
 
+import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 
 import org.apache.hadoop.fs.Path
@@ -32,7 +33,7 @@ final private[streamjoin] class BatchesNotBegun(session: SparkSession, checkpoin
 
   def contains(batch: Long): Boolean = files.exists(file(batch))
 
-  /** Marks the next batch if a query has run before and has planned no other one. */
+  /** Marks the next batch, unless it is planned, or none has been committed. */
   def markNext(): Unit = for {
     committed <- CommittedBatches.last(checkpoint, hadoopConf)
     if CommittedBatches.lastPlanned(checkpoint, hadoopConf).forall(_ <= committed)
@@ -53,13 +54,14 @@ final private[streamjoin] class BatchesNotBegun(session: SparkSession, checkpoin
     }
   }
 
-  /** From now on, the sink may have rows of the batch. */
+  /** Deletes the mark: from now on, the sink may have rows of the batch. */
   def begin(batch: Long): Unit = if (contains(batch)) {
     deleteAll()
-    if (contains(batch)) throw new java.io.IOException(s"${file(batch)} cannot be deleted")
+    if (contains(batch)) throw new IOException(s"${file(batch)} cannot be deleted")
   }
 
-  private def deleteAll(): Unit = files.delete(folder)
+  /** Another run, which knows nothing of a mark, may have begun the batch. */
+  def deleteAll(): Unit = files.delete(folder)
 }
 
 private[streamjoin] object BatchesNotBegun {

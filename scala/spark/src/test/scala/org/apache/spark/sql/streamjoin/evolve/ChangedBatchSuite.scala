@@ -2,10 +2,14 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import java.nio.file.{Files, Path}
 
+import org.scalatest.concurrent.Eventually.{eventually, timeout}
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.streaming.{StreamingQueryException, StreamingQueryListener}
 import org.apache.spark.sql.streamjoin.JoinTest.Job
@@ -129,14 +133,31 @@ class ChangedBatchSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  /** Plans a batch without rows when a run starts, as the query before could have. */
+  test("a batch that another driver has planned is not one of the changed query") {
+    withConf(changing: _*) {
+      val old = after(half.frame, 4)
+      running(old.successor(two.frame)) { changed =>
+        changed.settle()
+        assert(isMarked(changed, 4))
+        planNext(changed.execution)
+        intercept[StreamingQueryException](feed(changed, 4))
+        eventually(timeout(Span(20, Seconds)))(assert(!isMarked(changed, 4)))
+      }
+      assert(isPending(old, two))
+    }
+  }
+
+  /** Plans a batch without rows, as another driver could. */
+  private def planNext(query: MicroBatchExecution): Unit = {
+    val log = new OffsetSeqLog(spark, s"${query.resolvedCheckpointRoot}/offsets")
+    val (batch, last) = log.getLatest().get
+    assert(log.add(batch + 1, NextOffsets.after(last, watermarkMs = 0, timeMs = 0).get))
+  }
+
+  /** Does so when a run starts. */
   final private class Planned extends StreamingQueryListener {
     override def onQueryStarted(event: QueryStartedEvent): Unit =
-      RunningQuery.of(spark, event.id).foreach { query =>
-        val (batch, last) = query.offsetLog.getLatest().get
-        val next = NextOffsets.after(last, watermarkMs = 0, timeMs = 0).get
-        assert(query.offsetLog.add(batch + 1, next))
-      }
+      RunningQuery.of(spark, event.id).foreach(planNext)
 
     override def onQueryProgress(event: QueryProgressEvent): Unit = ()
 

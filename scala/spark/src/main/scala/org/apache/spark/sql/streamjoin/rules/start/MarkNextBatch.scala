@@ -1,5 +1,8 @@
 package org.apache.spark.sql.streamjoin.rules.start
 
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
@@ -32,16 +35,24 @@ final private[streamjoin] case class MarkNextBatch(session: SparkSession) extend
  * session has been stopped. If it fails, a change is rejected when the batch begins.
  */
 final private class NextBatch(session: SparkSession) extends StreamingQueryListener {
+  private val checkpoints = new ConcurrentHashMap[UUID, Path]
 
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     RunningQuery.of(session, event.id).filter(acceptsChanges).foreach { query =>
       val checkpoint = new Path(query.resolvedCheckpointRoot)
-      if (hasOperators(checkpoint)) new BatchesNotBegun(session, checkpoint).markNext()
+      if (hasOperators(checkpoint)) {
+        new BatchesNotBegun(session, checkpoint).markNext()
+        checkpoints.put(event.runId, checkpoint): Unit
+      }
     }
 
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
 
-  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
+  /** If another driver has planned the batch, it has probably begun it as well. */
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
+    Option(checkpoints.remove(event.runId))
+      .filter(_ => event.exception.exists(text => NextBatch.OfTwoDrivers.exists(text.contains(_))))
+      .foreach(new BatchesNotBegun(session, _).deleteAll())
 
   private def acceptsChanges(query: MicroBatchExecution): Boolean =
     query.sparkSession.sessionState.conf.getConf(StreamJoinConf.Evolve) != StreamJoinConf.Reject
@@ -50,4 +61,10 @@ final private class NextBatch(session: SparkSession) extends StreamingQueryListe
     val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
     CheckpointFileManager.create(checkpoint, hadoopConf).exists(new Path(checkpoint, OperatorLog.Directory))
   }
+}
+
+private object NextBatch {
+
+  /** The errors of a driver that writes a log of Spark's after another one. */
+  private val OfTwoDrivers = Seq("CONCURRENT_STREAM_LOG_UPDATE", "ConcurrentModificationException")
 }
