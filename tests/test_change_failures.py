@@ -174,7 +174,7 @@ class Query:
 
     def _of_batches(self) -> list[dict[str, int | None]]:
         """Return the rows of every batch; all attempts at a batch must have had the same."""
-        rows = []
+        rows: list[dict[str, int | None]] = []
         for batch in _numbers(self.output):
             attempts = [json.loads(path.read_text()) for path in (self.output / str(batch)).glob("*.json")]
             same = {json.dumps(sorted(map(json.dumps, attempt))) for attempt in attempts}
