@@ -119,8 +119,8 @@ test: $(JAR) $(ENVIRONMENT)/.installed $(CLIENT)/.installed $(CLASSES) $(FILES_J
 # The Python tests run in three lanes of similar length, because each lane is idle half of the time: tests that kill,
 # restart and wait, and random cases; tests that start programs, servers and a browser; all others, which share one
 # session.
-FAILURES := $(addprefix tests/,test_arrangement_failures.py test_cluster.py test_kafka.py test_restart.py \
-	test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
+FAILURES := $(addprefix tests/,test_arrangement_failures.py test_change_failures.py test_cluster.py test_kafka.py \
+	test_restart.py test_chain_oracle.py test_oracle.py test_table_oracle.py test_traces.py test_upsert.py \
 	test_upsert_failures.py)
 PROGRAMS := $(addprefix tests/,test_connect.py test_demo.py test_doc_code.py test_examples.py test_golden.py \
 	test_pictures.py test_reports.py test_session.py test_site.py test_soak.py test_symptoms.py test_ui.py)

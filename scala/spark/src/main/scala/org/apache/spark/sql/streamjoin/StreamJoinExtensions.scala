@@ -58,6 +58,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(_ => RestoreJoins)
     extensions.injectPostHocResolutionRule(KeepFormOfVersions(_))
     extensions.injectPostHocResolutionRule(CheckJoinsOfCheckpoint(_))
+    // start(): what tells the first batch of a changed query from one of the query before.
+    extensions.injectPostHocResolutionRule(MarkNextBatch(_))
     // start(): a first batch for rows that wait for a match in a table.
     extensions.injectPostHocResolutionRule(PlanFirstBatch(_))
     // start(): an arrangement is created or continued.

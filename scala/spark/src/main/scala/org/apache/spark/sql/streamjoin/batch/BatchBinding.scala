@@ -24,7 +24,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{OperatorLog, OutlineLog, TakeOver}
+import org.apache.spark.sql.streamjoin.checkpoint.{BatchesNotBegun, OperatorLog, OutlineLog, TakeOver}
 import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
@@ -391,6 +391,7 @@ private[streamjoin] object BatchBinding extends Logging {
     }
     val evolution = Evolution.of(
       operatorLog,
+      new BatchesNotBegun(session, checkpoint),
       checkpoint,
       batch,
       eviction.continuity,
@@ -398,8 +399,11 @@ private[streamjoin] object BatchBinding extends Logging {
       if (takesOver) Nil else OptimizedQuery.nodesIn(execution.optimizedPlan)
     )
     evolution.check()
+    // A run of the same query may have planned the batch after start() had looked.
+    if (execution.isFirstBatch) evolution.checkPlanned(Some(batch))
     evolution.inWords.foreach(logWarning(_))
     log.continue(batch, evolution.applied(eviction).continuity)
+    evolution.begin()
     val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
     val folder = LateRows.folder(checkpoint)
     if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)

@@ -105,25 +105,33 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
   def recorded(ordinal: Int): Option[Description] = get(ordinal.toLong)
 
   /**
-   * Called before the first batch of a run: records the operator or, if it was changed, its new
-   * description next to the one before. That one still counts until the batch is committed, so that
-   * an attempt at the batch can be abandoned, and the old query can continue.
-   *
-   * @param batch
-   *   the first batch of the run
-   * @param isChanged
-   *   whether the query has changed since the batch before
+   * Called before the first batch of a run for each operator that has not changed: records it. A
+   * change that begins with this batch belongs to an attempt that was abandoned, and is forgotten.
    */
-  def record(node: StatefulNode, partitions: Int, batch: Long, isChanged: Boolean): Unit = {
+  def record(node: StatefulNode, partitions: Int, batch: Long): Unit = {
     val now = OperatorLog.describe(node).copy(generations = Seq(Generation(0, partitions)))
-    val number = node.ordinal.toLong
-    if (!add(number, now.recordedNow)) get(number).foreach { recorded =>
+    if (!add(node.ordinal.toLong, now.recordedNow)) update(node) { recorded =>
       val before = recorded.before(batch)
-      val next =
-        if (isChanged) before.changedBy(now, batch) else before.completedBy(now).getOrElse(before)
-      if (next != recorded) replace(number, next)
+      before.completedBy(now).getOrElse(before)
     }
   }
+
+  /**
+   * Records the new description of a changed operator next to the one before. That one still counts
+   * until the batch is committed, so that an attempt at the batch can be abandoned, and the old
+   * query can continue.
+   *
+   * @param batch
+   *   the first one of the changed query
+   */
+  def change(node: StatefulNode, batch: Long): Unit =
+    update(node)(_.before(batch).changedBy(OperatorLog.describe(node), batch))
+
+  private def update(node: StatefulNode)(next: Description => Description): Unit =
+    get(node.ordinal.toLong).foreach { recorded =>
+      val updated = next(recorded)
+      if (updated != recorded) replace(node.ordinal.toLong, updated)
+    }
 }
 
 private[streamjoin] object OperatorLog {

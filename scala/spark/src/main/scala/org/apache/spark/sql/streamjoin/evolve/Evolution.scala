@@ -7,7 +7,13 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, Description, DescriptionLog, OperatorLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{
+  BatchesNotBegun,
+  CommittedBatches,
+  Description,
+  DescriptionLog,
+  OperatorLog
+}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark._
 
@@ -30,6 +36,7 @@ import org.apache.spark.sql.streamjoin.watermark._
  */
 final private[streamjoin] class Evolution private (
     log: OperatorLog,
+    notBegun: BatchesNotBegun,
     checkpoint: Path,
     batch: Long,
     passed: => Map[Int, Passed],
@@ -67,7 +74,7 @@ final private[streamjoin] class Evolution private (
 
   /**
    * Rejects a change while a batch is planned but not committed, unless an attempt of the same
-   * query has planned it: what the sink has of it belongs to the old query.
+   * query has begun it, or nobody has: what the sink has of it belongs to the old query.
    *
    * @param planned
    *   the last batch that is planned
@@ -83,7 +90,9 @@ final private[streamjoin] class Evolution private (
     }
 
   def pending(planned: Option[Long]): Option[Long] =
-    planned.filter(last => changes.nonEmpty && last >= batch && !isAttempted)
+    planned.filter { last =>
+      changes.nonEmpty && last >= batch && !isAttempted && !notBegun.contains(last)
+    }
 
   /** Whether an attempt of the same query has begun the batch. */
   private def isAttempted: Boolean = nodes.forall { node =>
@@ -93,9 +102,20 @@ final private[streamjoin] class Evolution private (
     }
   }
 
+  /**
+   * Records the changes. From now on, the sink may have rows of the batch, so only an attempt of
+   * the same query may run it again, and the old query.
+   */
+  def begin(): Unit = {
+    nodes.filter(isChanged).foreach(log.change(_, batch))
+    notBegun.begin(batch)
+  }
+
   /** Called in the first batch of a run for each operator. */
   def record(node: StatefulNode, partitions: Int): Unit =
-    log.record(node, partitions, batch, isChanged = changes.contains(node.ordinal))
+    if (!isChanged(node)) log.record(node, partitions, batch)
+
+  private def isChanged(node: StatefulNode): Boolean = changes.contains(node.ordinal)
 
   /** What the tasks of the first batch do before they read its rows. */
   def steps(ordinal: Int): Seq[StateStep] =
@@ -146,11 +166,13 @@ private[streamjoin] object Evolution {
    */
   def of(
       log: OperatorLog,
+      notBegun: BatchesNotBegun,
       checkpoint: Path,
       batch: Long,
       watermarks: Continuity,
       nodes: Seq[StatefulNode]
-  ): Evolution = new Evolution(log, checkpoint, batch, watermarks.passed, nodes, OperatorLog.describe)
+  ): Evolution =
+    new Evolution(log, notBegun, checkpoint, batch, watermarks.passed, nodes, OperatorLog.describe)
 
   /**
    * For the next batch of a checkpoint, before the query runs: what the optimizer decides is left
@@ -173,6 +195,14 @@ private[streamjoin] object Evolution {
       val all = OperatorLog.describe(node)
       if (planned) all else all.copy(properties = all.properties -- node.description.planned.keys)
     }
-    new Evolution(new OperatorLog(session, checkpoint), checkpoint, batch, watermarks.passed, nodes, describe)
+    new Evolution(
+      new OperatorLog(session, checkpoint),
+      new BatchesNotBegun(session, checkpoint),
+      checkpoint,
+      batch,
+      watermarks.passed,
+      nodes,
+      describe
+    )
   }
 }
