@@ -23,6 +23,10 @@ _OTHERS = {
     "right_condition",
     "pair_condition",
     "routing",
+    "equalities",
+    "left_rows",
+    "right_rows",
+    "rows",
 }
 
 

@@ -173,7 +173,8 @@ object CoreTrace {
   private def keys(trace: Trace, side: Side): Set[Int] =
     trace.keys.indices.filter(trace.keys(_).side == side).toSet
 
-  private def input(trace: Trace, side: Side): Input[TraceRow] = {
+  /** How the join of a trace reads an input. */
+  def input(trace: Trace, side: Side): Input[TraceRow] = {
     val own = trace.on.filter(_.columns.forall(_.side == side))
     val equal = trace.on.filter(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
     val notNull = equal.flatMap(_.columns).filter(_.side == side).map(_.name)

@@ -55,6 +55,8 @@ final case class BatchSeen(
  *   folder of a file sink, instead of `foreachBatch`
  * @param keepsLabels
  *   whether semi and anti joins keep the same columns as the other types
+ * @param firstColumns
+ *   the columns of its inputs, until they are changed
  */
 final class TraceQuery(
     spark: SparkSession,
@@ -64,12 +66,14 @@ final class TraceQuery(
     keyed: Boolean = true,
     origin: Long = TraceQuery.Origin,
     files: Option[String] = None,
-    keepsLabels: Boolean = false
+    keepsLabels: Boolean = false,
+    firstColumns: TraceQuery.Columns = TraceQuery.Columns()
 ) {
   import TraceQuery._
 
   private var trace = first
   private var delay = firstDelay
+  private var columns = firstColumns
 
   private val needsKey = keyed && !hasEquality(trace)
 
@@ -129,10 +133,11 @@ final class TraceQuery(
   }
 
   /** The next run is of another query over the same streams. */
-  def change(to: Trace, newDelay: Long): Unit = {
+  def change(to: Trace, newDelay: Long, newColumns: TraceQuery.Columns = TraceQuery.Columns()): Unit = {
     assert(query.isEmpty, "it is running")
     trace = to
     delay = newDelay
+    columns = newColumns
   }
 
   /** The batches that run without more rows. */
@@ -252,7 +257,7 @@ final class TraceQuery(
     JoinWindows(windows.windows.transform((_, window) => window.copy(length = window.length * 1000000)))
 
   private def input(side: Side): DataFrame = {
-    val stream = streams(side).toDF(): DataFrame
+    val stream = columns.of(side, streams(side).toDF())
     val marked =
       trace
         .times(side)
@@ -267,9 +272,10 @@ final class TraceQuery(
   }
 
   private def label: Column = {
-    def or(name: String) = coalesce(col(name), lit("-"))
-    if (trace.joinType.filtered.isDefined) concat(lit("expect "), col("l.label"))
-    else concat(lit("expect "), or("l.label"), lit("+"), or("r.label"))
+    def of(side: Side) = columns.label(side, if (side == Side.Left) "l" else "r")
+    def or(side: Side) = coalesce(of(side), lit("-"))
+    if (trace.joinType.filtered.isDefined) concat(lit("expect "), of(Side.Left))
+    else concat(lit("expect "), or(Side.Left), lit("+"), or(Side.Right))
   }
 
   private def sql(conjunct: Conjunct): String = {
@@ -286,6 +292,29 @@ final class TraceQuery(
 }
 
 object TraceQuery {
+
+  /**
+   * Columns of the inputs in addition to those of the trace.
+   *
+   * @param more
+   *   the sides that have another column, which repeats the label of the row, or is null
+   * @param narrow
+   *   whether the numbers of the condition have the narrower type
+   */
+  final case class Columns(more: Set[Side] = Set.empty, narrow: Boolean = false) {
+    private[TraceQuery] def of(side: Side, stream: DataFrame): DataFrame = {
+      val wider = if (more(side)) stream.withColumn("more", col("label")) else stream
+      if (narrow && stream.columns.contains("v")) wider.withColumn("v", col("v").cast("int")) else wider
+    }
+
+    private[TraceQuery] def label(side: Side, alias: String): Column = {
+      val label = col(s"$alias.label")
+      if (more(side)) when(col(s"$alias.more") =!= label, "wrong").otherwise(label) else label
+    }
+
+    override def toString: String =
+      s"${more.map(_.name).mkString("more on the ", " and ", ", ")}${if (narrow) "narrow" else "wide"}"
+  }
 
   def hasEquality(trace: Trace): Boolean = trace.equalities.nonEmpty
 

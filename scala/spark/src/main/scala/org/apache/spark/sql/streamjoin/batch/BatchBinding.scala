@@ -24,7 +24,13 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{BatchesNotBegun, OperatorLog, OutlineLog, TakeOver}
+import org.apache.spark.sql.streamjoin.checkpoint.{
+  BatchesNotBegun,
+  Description,
+  OperatorLog,
+  OutlineLog,
+  TakeOver
+}
 import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
@@ -127,6 +133,15 @@ final private[streamjoin] class BatchBinding(
   /** The steps that tasks take over the rows in state before they read those of the batch. */
   def steps(ordinal: Int): Seq[StateStep] = evolution.fold(Seq.empty[StateStep])(_.steps(ordinal))
 
+  /** For EXPLAIN: how an operator differs from that of the batch before. */
+  def changesInWords(ordinal: Int): Seq[String] = evolution.fold(Seq.empty[String])(_.inWords(ordinal))
+
+  /**
+   * What an operator was and is, if its rows in state have to be written again before the batch
+   * runs. A batch that runs again after that has the same answer.
+   */
+  def rewritten(ordinal: Int): Option[(Description, Description)] = evolution.flatMap(_.rewritten(ordinal))
+
   /**
    * The event time from which on the results of an operator are complete, in microseconds, for as
    * long as they may lack rows that were not kept before the query was changed.
@@ -201,7 +216,7 @@ final private[streamjoin] class BatchBinding(
 
   private def recordOutlines(): Unit = {
     val log = new OutlineLog(query.sparkSession, new Path(execution.checkpointLocation).getParent)
-    operators(execution).foreach(exec => log.record(exec.outline))
+    operators(execution).foreach(exec => log.record(exec.outline, batch))
   }
 
   /** Adds the bounds that rows in state imply for the order of the operators above them. */
@@ -428,6 +443,7 @@ private[streamjoin] object BatchBinding extends Logging {
         operatorLog,
         if (takesOver) TakenOverJoins.begin(takeOver, takeOver.sources(execution.optimizedPlan))
         else TakenOverJoins.recorded(operatorLog),
+        evolution.meanings,
         mutable.Map.empty,
         planned.query,
         execution

@@ -19,6 +19,9 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
  *
  * @param takenOver
  *   the operators that have taken over a join of Spark's
+ * @param meanings
+ *   by operator ordinal: what rows in state mean from this batch on, if they have to be written
+ *   again
  * @param places
  *   by operator ordinal, for the operators known in this run
  */
@@ -26,6 +29,7 @@ final private[streamjoin] class OperatorStates(
     batch: Long,
     log: OperatorLog,
     takenOver: TakenOverJoins,
+    meanings: Map[Int, String],
     places: mutable.Map[Int, StatePlaces],
     query: MicroBatchExecution,
     execution: IncrementalExecution
@@ -50,7 +54,8 @@ final private[streamjoin] class OperatorStates(
             batch,
             now => number(StreamJoinConf.setPartitions.getOrElse(now), now),
             provider,
-            isSparks = isTakenOver(ordinal)
+            isSparks = isTakenOver(ordinal),
+            meaning = meanings.get(ordinal)
           )
       }
     )
@@ -146,5 +151,5 @@ final private[streamjoin] class OperatorStates(
 
   /** Those of the next batch in the same run. */
   def following(execution: IncrementalExecution): OperatorStates =
-    new OperatorStates(batch + 1, log, takenOver.later, places, query, execution)
+    new OperatorStates(batch + 1, log, takenOver.later, Map.empty, places, query, execution)
 }

@@ -33,21 +33,29 @@ private[batch] object StatePlaces {
    *   class of the state store's provider, given the one that there is
    * @param isSparks
    *   whether the state that there is is that of a join of Spark's
+   * @param meaning
+   *   what the rows mean from this batch on, if they have to be written again
    */
   def of(
       recorded: Seq[Generation],
       batch: Long,
       partitions: Int => Int,
       provider: Option[String] => Option[String],
-      isSparks: Boolean = false
+      isSparks: Boolean = false,
+      meaning: Option[String] = None
   ): StatePlaces = {
     val (begun, attempted) = recorded.partition(_.isBegunBefore(batch))
     val now = begun.last
     // A failed attempt may have left files, and tasks of it may still write some.
     val folder = s"$batch-${UUID.randomUUID().toString.take(8)}"
-    val next =
-      Generation(batch, partitions(now.partitions), Some(folder), provider = provider(now.provider))
-    if (next.isLike(now) && !isSparks) StatePlaces(now, isRecorded = false)
+    val next = Generation(
+      batch,
+      partitions(now.partitions),
+      Some(folder),
+      provider = provider(now.provider),
+      meaning = meaning.orElse(now.meaning)
+    )
+    if (next.isLike(now) && meaning.isEmpty && !isSparks) StatePlaces(now, isRecorded = false)
     else
       attempted
         .find(next.isLike)

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.commons.codec.digest.DigestUtils
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
@@ -54,6 +55,12 @@ final private[streamjoin] case class Description(
   /** The description of a query that is changed from a batch on. */
   def changedBy(now: Description, from: Long): Description =
     copy(changed = Some(from -> now.recordedNow.copy(generations = Nil, derived = Set.empty)))
+
+  /** Identifies what the rows in state mean: equal texts and settings give equal rows. */
+  def meaning: String =
+    DigestUtils
+      .sha256Hex((properties.toSeq.sorted :+ (SessionZone.Key -> SessionZone.current)).mkString("\n"))
+      .take(16)
 
   /** The properties that are compared. */
   def compared: Map[String, String] = properties -- derived
@@ -117,6 +124,7 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
         node.put("from", generation.from).put(PartitionsKey, generation.partitions)
         generation.folder.foreach(node.put("folder", _))
         generation.provider.foreach(node.put("provider", _))
+        generation.meaning.foreach(node.put("meaning", _))
         if (generation.storeIds.nonEmpty) {
           val ids = node.putArray("storeIds")
           generation.storeIds.foreach(ids.add)
@@ -164,7 +172,8 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
     node.path(PartitionsKey).asInt,
     Option(node.get("folder")).map(_.asText),
     node.path("storeIds").elements.asScala.map(_.asText).toSeq,
-    Option(node.get("provider")).map(_.asText)
+    Option(node.get("provider")).map(_.asText),
+    Option(node.get("meaning")).map(_.asText)
   )
 
   /** @throws org.apache.spark.sql.AnalysisException for the first property that has changed */

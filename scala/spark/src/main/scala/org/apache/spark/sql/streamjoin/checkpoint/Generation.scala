@@ -17,13 +17,16 @@ import org.apache.hadoop.fs.Path
  *   ids of the written stores, by partition, where checkpoints have ids
  * @param provider
  *   class of the state store's provider, if it is not the one that Spark has recorded for the query
+ * @param meaning
+ *   identifies what its rows mean, if they were written for a changed query
  */
 final private[streamjoin] case class Generation(
     from: Long,
     partitions: Int,
     folder: Option[String] = None,
     storeIds: Seq[String] = Nil,
-    provider: Option[String] = None
+    provider: Option[String] = None,
+    meaning: Option[String] = None
 ) {
 
   /**
@@ -39,7 +42,8 @@ final private[streamjoin] case class Generation(
   def isBegunBefore(batch: Long): Boolean = folder.isEmpty || from < batch
 
   /** Whether the state of the other one serves as well. */
-  def isLike(other: Generation): Boolean = partitions == other.partitions && provider == other.provider
+  def isLike(other: Generation): Boolean =
+    partitions == other.partitions && provider == other.provider && meaning == other.meaning
 
   /** @param state the checkpoint's folder of states */
   def root(state: Path): Path =

@@ -56,6 +56,9 @@ final private[streamjoin] case class InputOutline(
   def layout: RowLayout =
     new RowLayout(stored.map(_.dataType), keys.toArray, times.toArray, expiring.toArray)
 
+  /** How to read the rows. */
+  private[checkpoint] def rows: Any = (stored, keys, times, expiring)
+
   /** The columns of the input. */
   def columns: StructType = StructType(stored.take(shown)).asNullable
 }

@@ -11,6 +11,21 @@ import org.apache.spark.sql.streamjoin.base.JsonLog
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
+ * The outline of an operator.
+ *
+ * @param before
+ *   if the query was changed, and with it the rows in state: the first batch with other rows, and
+ *   the outline until then. That one counts for as long as the batch is not committed.
+ */
+final private[checkpoint] case class RecordedOutline(
+    now: OperatorOutline,
+    before: Option[(Long, OperatorOutline)] = None
+) {
+  def after(batch: Long): OperatorOutline =
+    before.collect { case (from, old) if batch < from => old }.getOrElse(now)
+}
+
+/**
  * `<checkpoint>/stream-join-outlines/<n>`: the outline of each of our operators with state, by
  * ordinal. The first batch of a run writes those that are new or have changed.
  *
@@ -18,20 +33,40 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   root folder of the checkpoint
  */
 final private[streamjoin] class OutlineLog(session: SparkSession, checkpoint: Path)
-    extends JsonLog[OperatorOutline](session, checkpoint, OutlineLog.Directory) {
+    extends JsonLog[RecordedOutline](session, checkpoint, OutlineLog.Directory) {
 
   override protected def version: Int = 1
 
-  def record(outline: OperatorOutline): Unit = {
+  /** @param batch the batch that has run with it */
+  def record(outline: OperatorOutline, batch: Long): Unit = {
     val number = outline.ordinal.toLong
-    if (!get(number).contains(outline)) replace(number, outline)
+    val recorded = get(number)
+    if (!recorded.exists(_.after(batch) == outline)) {
+      val before =
+        recorded.map(_.after(batch - 1)).filterNot(_.inputs.map(_.rows) == outline.inputs.map(_.rows))
+      replace(number, RecordedOutline(outline, before.map(batch -> _)))
+    }
   }
 
-  /** The outlines in the checkpoint, by ordinal. */
-  def all: Seq[OperatorOutline] =
-    Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
+  /** The outlines after a committed batch, by ordinal. */
+  def after(batch: Long): Seq[OperatorOutline] =
+    Iterator
+      .from(0)
+      .map(number => get(number.toLong))
+      .takeWhile(_.isDefined)
+      .flatten
+      .map(_.after(batch))
+      .toSeq
 
-  override protected def toJson(entry: OperatorOutline, root: ObjectNode): Unit = {
+  override protected def toJson(entry: RecordedOutline, root: ObjectNode): Unit = {
+    toJson(entry.now, root)
+    entry.before.foreach { case (from, old) =>
+      root.put("from", from)
+      toJson(old, root.putObject("before"))
+    }
+  }
+
+  private def toJson(entry: OperatorOutline, root: ObjectNode): Unit = {
     root.put("operator", entry.ordinal).put("kind", entry.kind).put("title", entry.title)
     val columns = root.putArray("columns")
     entry.columns.foreach(columns.add)
@@ -60,7 +95,12 @@ final private[streamjoin] class OutlineLog(session: SparkSession, checkpoint: Pa
     node.put("recordsMatches", input.recordsMatches).put("newestByKey", input.newestByKey): Unit
   }
 
-  override protected def fromJson(root: JsonNode): OperatorOutline = OperatorOutline(
+  override protected def fromJson(root: JsonNode): RecordedOutline = RecordedOutline(
+    outlineFrom(root),
+    Option(root.get("before")).map(old => root.path("from").asLong -> outlineFrom(old))
+  )
+
+  private def outlineFrom(root: JsonNode): OperatorOutline = OperatorOutline(
     root.path("operator").asInt,
     root.path("kind").asText,
     root.path("title").asText,

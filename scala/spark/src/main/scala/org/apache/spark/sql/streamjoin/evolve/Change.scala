@@ -16,18 +16,22 @@ final private[streamjoin] case class Change(what: String, was: String, is: Strin
   /** What happens to the rows in state. */
   def state: String = effect match {
     case _: Effect.Unchanged => "unchanged"
+    case _: Effect.Rewritten => "rewritten"
     case _ => "rejected"
   }
 
   def results: String = effect match {
-    case Effect.Unchanged(Nil, _) => "exact"
-    case Effect.Unchanged(later, _) => s"complete from ${EventTimeText.of(later.map(_.completeFrom).max)}"
+    case Effect.Rewritten(Nil, _, true) => "exact, null in rows from before the change"
+    case accepted: Effect.Accepted =>
+      accepted.later
+        .map(_.completeFrom)
+        .maxOption
+        .fold("exact")(time => s"complete from ${EventTimeText.of(time)}")
     case _ => "none"
   }
 
   def advice: String = effect match {
-    case Effect.Rewritten | Effect.Rejected =>
-      DescriptionLog.Advice
+    case Effect.Rejected(advice) => advice
     case Effect.Unknown =>
       "The checkpoint does not record what this change needs: run the old query until it has committed a batch, " +
         "then change it."
@@ -36,8 +40,15 @@ final private[streamjoin] case class Change(what: String, was: String, is: Strin
 
   /** The lowest setting that accepts it. */
   def accepting: Option[String] = effect match {
-    case Effect.Unchanged(later, _) => Some(if (later.isEmpty) StreamJoinConf.Exact else StreamJoinConf.Allow)
+    case accepted: Effect.Accepted =>
+      Some(if (accepted.later.isEmpty) StreamJoinConf.Exact else StreamJoinConf.Allow)
     case _ => None
+  }
+
+  /** The same if the rows in state are not described. */
+  def unknownIfRewritten: Change = effect match {
+    case _: Effect.Rewritten => copy(effect = Effect.Unknown)
+    case _ => this
   }
 
   def isAcceptedBy(setting: String): Boolean = accepting.exists { lowest =>
@@ -50,27 +61,48 @@ sealed private[streamjoin] trait Effect
 
 private[streamjoin] object Effect {
 
-  /**
-   * The rows in state are those that the changed query needs, or some of them.
-   *
-   * @param later
-   *   rows that were not kept before the change, and will be missed; none if each row is as if the
-   *   query had never been another one, or of the query that ran when its later row arrived
-   * @param steps
-   *   what the first batch does before it reads its rows
-   */
-  final case class Unchanged(later: Seq[Missing] = Nil, steps: Seq[StateStep] = Nil) extends Effect
+  /** A setting accepts the change. */
+  sealed trait Accepted extends Effect {
 
-  /** The rows in state would have to be written again, which is not supported yet. */
-  case object Rewritten extends Effect
+    /**
+     * Rows that were not kept before the change, and will be missed; none if each row is as if the
+     * query had never been another one, or of the query that ran when its later row arrived.
+     */
+    def later: Seq[Missing]
+
+    /** What the first batch does before it reads its rows. */
+    def steps: Seq[StateStep]
+  }
+
+  /** The rows in state are those that the changed query needs, or some of them. */
+  final case class Unchanged(later: Seq[Missing] = Nil, steps: Seq[StateStep] = Nil) extends Accepted
+
+  /**
+   * The rows in state are written again, in the form that the changed query needs. Those that it
+   * would not have kept leave.
+   *
+   * @param lacks
+   *   whether rows from before the change have a null where others have a value
+   */
+  final case class Rewritten(
+      later: Seq[Missing] = Nil,
+      steps: Seq[StateStep] = Nil,
+      lacks: Boolean = false
+  ) extends Accepted
 
   /** The rows in state are not those that the changed query needs. */
-  case object Rejected extends Effect
+  final case class Rejected(advice: String = DescriptionLog.Advice) extends Effect
 
   /** The checkpoint lacks what has to be known. */
   case object Unknown extends Effect
 
   val exact: Effect = Unchanged()
+
+  /** An effect if the rows are written again as well. */
+  def rewritten(effect: Effect): Effect = effect match {
+    case Unchanged(later, steps) => Rewritten(later, steps)
+    case other => other
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.evolve
 
+import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.checkpoint.{Description, SessionZone}
 import org.apache.spark.sql.streamjoin.watermark.Passed
 
@@ -28,6 +29,12 @@ import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
  *   left or full outer to semi     matched ones leave            exact
  *     or anti
  *   semi or anti to another type   unchanged                     lack other matches of matched rows
+ *   condition on one side added    those that fail it leave      exact
+ *   more equalities                rewritten                     exact
+ *   another equality               rewritten                     lack matches of rows whose old key
+ *                                                                  has a null
+ *   fewer columns, wider types     rewritten                     exact
+ *   more columns                   null in them                  exact, values from then on
  * }}}
  */
 private[streamjoin] object ChangeRules {
@@ -39,27 +46,33 @@ private[streamjoin] object ChangeRules {
     "interval_join" -> Map(
       rule("join_type")(IntervalRules.joinType),
       rules("condition")(new IntervalRules(_).condition),
-      rule("equality")(_ => Effect.Rewritten),
-      rule("left_columns")(_ => Effect.Rewritten),
-      rule("right_columns")(_ => Effect.Rewritten)
+      rule("equality")(new IntervalRules(_).equality),
+      // Keys are computed again.
+      rule(EquiKeys.ZoneProperty)(_ => Effect.Rewritten()),
+      columns(Side.Left),
+      columns(Side.Right)
     ),
     "temporal_join" -> Map(
       rule("join_type")(TemporalRules.joinType),
       rule("condition")(_ => Effect.exact),
       rule("tolerance_micros")(TemporalRules.tolerance),
       rule("history_micros")(TemporalRules.history),
-      rule("left_columns")(_ => Effect.Rewritten),
-      rule("right_columns")(_ => Effect.Rewritten)
+      columns(Side.Left),
+      columns(Side.Right)
     ),
     "rematch_join" -> Map(
       // Rows that have not left wait as long as the changed query wants.
-      rule("rematch_micros")(_.longer("rematch_micros", key = 0)),
-      rule("columns")(_ => Effect.Rewritten)
+      rule("rematch_micros")(_.longer("rematch_micros", key = 0))
     ),
-    "rowtime_order" -> Map(rule("columns")(_ => Effect.Rewritten))
+    "rowtime_order" -> Map(rules("columns")(ColumnRules(_, "columns", None)))
   )
 
-  private def rejected(property: String): Rule = of => Seq(of.change(property, Effect.Rejected))
+  private def rejected(property: String): Rule = of => Seq(of.change(property, Effect.Rejected()))
+
+  private def columns(side: Side): (String, Rule) = {
+    val property = s"${side.name}_columns"
+    rules(property)(ColumnRules(_, property, Some(side.name)))
+  }
 
   private def rules(property: String)(changes: Rule): (String, Rule) = property -> changes
 
@@ -70,14 +83,17 @@ private[streamjoin] object ChangeRules {
   def changes(was: Description, is: Description, passed: => Option[Passed]): Seq[Change] = {
     val of = new Comparison(was, is, () => passed)
     val carried = Seq(was, is).map(_.properties.getOrElse(RecordedInterval.CarriedBounds, "none"))
-    if (was.kind != is.kind) Seq(Change("kind", was.kind, is.kind, Effect.Rejected))
+    if (was.kind != is.kind) Seq(Change("kind", was.kind, is.kind, Effect.Rejected()))
     else if (carried.distinct.size > 1)
-      Seq(Change(RecordedInterval.CarriedBounds, carried.head, carried.last, Effect.Rejected))
+      Seq(Change(RecordedInterval.CarriedBounds, carried.head, carried.last, Effect.Rejected()))
     else {
       // The times of the rows in state have been computed by the old query.
       val isFixed = carried.head != "none"
       val rules = if (isFixed) Map.empty[String, Rule] else byKind.getOrElse(is.kind, Map.empty)
-      of.differing.flatMap(property => rules.getOrElse(property, rejected(property)).apply(of))
+      ColumnRules.checked(
+        of,
+        of.differing.flatMap(property => rules.getOrElse(property, rejected(property)).apply(of))
+      )
     }
   }
 }
@@ -148,7 +164,10 @@ final private class IntervalRules(of: Comparison) {
     case (Some(was), Some(is)) if was.times == is.times && was.sides == is.sides =>
       val found = bounds(was, is) ++ Side.both.flatMap(only(_, was, is)) ++ pair(was, is)
       if (found.nonEmpty) found else Seq(of.change("condition", Effect.exact))
-    case (Some(_), Some(_)) => Seq(of.change("condition", Effect.Rewritten))
+    case (Some(was), Some(is)) =>
+      val columns = s"The event-time columns of the inputs were ${all(was)}, and are ${all(is)}: restore " +
+        "them, or start the new query with a new checkpoint location."
+      Seq(of.change("condition", Effect.Rejected(columns)))
     case _ => Seq(of.change("condition", Effect.Unknown))
   }
 
@@ -162,7 +181,7 @@ final private class IntervalRules(of: Comparison) {
       "bound",
       before.fold("none")(was.inWords),
       after.fold("none")(is.inWords),
-      if (was.layout != is.layout) Effect.Rewritten
+      if (was.layout != is.layout) Effect.Rejected(IntervalRules.otherTimes(was, is))
       else if (after.exists(bound => before.forall(_.postpone > bound.postpone))) Effect.exact
       else of.evicted(out, IntervalRules.reach(is.bounds, out))
     )
@@ -175,8 +194,10 @@ final private class IntervalRules(of: Comparison) {
         s"${side.name}_condition",
         all(was.only(side)),
         all(is.only(side)),
-        // Rows in state are not tested again.
-        if (added.nonEmpty) Effect.Rewritten else IntervalRules.anyOf(side, of, is)
+        if (added.isEmpty) IntervalRules.anyOf(side, of, is)
+        // Rows in state are tested again.
+        else if (removed.isEmpty) Effect.Rewritten()
+        else Effect.rewritten(IntervalRules.anyOf(side, of, is))
       )
     )
   }
@@ -193,6 +214,19 @@ final private class IntervalRules(of: Comparison) {
 
   private def all(conjuncts: Seq[String]): String =
     if (conjuncts.isEmpty) "none" else conjuncts.mkString(" AND ")
+
+  private def all(of: RecordedInterval): String = of.times.mkString(", ")
+
+  /**
+   * Rows with a null in a key were not kept. With more equalities than before, they match nothing
+   * either.
+   */
+  def equality: Effect = (before, now) match {
+    case (Some(was), Some(is)) =>
+      if (was.equalities.forall(one => is.equalities.exists(of.isSame(one, _)))) Effect.Rewritten()
+      else Effect.rewritten(IntervalRules.both(Side.both.map(IntervalRules.anyOf(_, of, is)), Nil))
+    case _ => Effect.Unknown
+  }
 }
 
 private object IntervalRules {
@@ -201,8 +235,9 @@ private object IntervalRules {
     val types = Seq(of.was, of.is).map(_.properties("join_type")).map(JoinType.named)
     (types, Seq(of.was, of.is).map(one => RecordedInterval.of(one.properties))) match {
       case (Seq(Some(was), Some(is)), Seq(Some(before), Some(now))) =>
+        val effect = joinType(was, is, of, now)
         // Without an equality, the type decides which task has which rows.
-        if (before.routing != now.routing) Effect.Rewritten else joinType(was, is, of, now)
+        if (before.routing != now.routing) Effect.rewritten(effect) else effect
       case _ => Effect.Unknown
     }
   }
@@ -214,7 +249,7 @@ private object IntervalRules {
       if (was.filtered.isDefined) Effect.exact
       else if (was.pads(Side.Left)) Effect.Unchanged(steps = Seq(RemoveMatched(Side.Left)))
       // Which rows have been emitted with a match is not in the state.
-      else Effect.Rejected
+      else Effect.Rejected()
     else if (was.filtered.isDefined) {
       // The left rows that are left have no match; those with one are gone.
       val unpadded = if (is.pads(Side.Right)) Seq(Side.Right) else Nil
@@ -225,7 +260,7 @@ private object IntervalRules {
     }
   }
 
-  private def both(effects: Seq[Effect], steps: Seq[StateStep]): Effect =
+  def both(effects: Seq[Effect], steps: Seq[StateStep]): Effect =
     if (effects.contains(Effect.Unknown)) Effect.Unknown
     else Effect.Unchanged(effects.collect { case Effect.Unchanged(later, _) => later }.flatten, steps)
 
@@ -233,6 +268,14 @@ private object IntervalRules {
   def anyOf(side: Side, of: Comparison, now: RecordedInterval): Effect = {
     val key = now.expiring(side).head
     of.any(key, reach(now.bounds, key))
+  }
+
+  /** What to do about a bound by which other times expire the rows. */
+  def otherTimes(was: RecordedInterval, is: RecordedInterval): String = {
+    val changed = Side.both.find(side => was.expiring(side) != is.expiring(side)).getOrElse(Side.Left)
+    def columns(of: RecordedInterval) = of.expiring(changed).map(of.times).mkString(", ")
+    s"Rows of the ${changed.name} input leave by ${columns(was)}, and would leave by ${columns(is)}: keep a bound on " +
+      "the same columns, or start the new query with a new checkpoint location."
   }
 
   /** How much later than a row its last match can be, in microseconds. */
@@ -254,7 +297,7 @@ private object TemporalRules {
       case (Seq(Some(_), Some(_)), "forward") => Effect.exact // A waiting row keeps all that follow it.
       case (Seq(Some(_), Some(now)), _) => of.longer("tolerance_micros", key = 1, reach = now)
       // Without a tolerance, the newest version of each key stays.
-      case _ => Effect.Rejected
+      case _ => Effect.Rejected()
     }
   }
 }

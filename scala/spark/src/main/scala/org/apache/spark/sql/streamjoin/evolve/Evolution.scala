@@ -119,10 +119,21 @@ final private[streamjoin] class Evolution private (
 
   /** What the tasks of the first batch do before they read its rows. */
   def steps(ordinal: Int): Seq[StateStep] =
-    unchanged(ordinal).flatMap(_.steps)
+    accepted(ordinal).flatMap(_.steps)
 
-  private def unchanged(ordinal: Int): Seq[Effect.Unchanged] =
-    changes.getOrElse(ordinal, Nil).map(_.effect).collect { case effect: Effect.Unchanged => effect }
+  private def accepted(ordinal: Int): Seq[Effect.Accepted] =
+    changes.getOrElse(ordinal, Nil).map(_.effect).collect { case effect: Effect.Accepted => effect }
+
+  /** What an operator was and is, if its rows in state have to be written again. */
+  def rewritten(ordinal: Int): Option[(Description, Description)] = for {
+    node <- nodes.find(_.ordinal == ordinal)
+    if accepted(ordinal).exists(_.isInstanceOf[Effect.Rewritten])
+    recorded <- log.recorded(ordinal)
+  } yield recorded.before(batch) -> describe(node)
+
+  /** By ordinal: identifies what the rows of a rewritten state mean. */
+  def meanings: Map[Int, String] =
+    nodes.flatMap(node => rewritten(node.ordinal).map { case (_, is) => node.ordinal -> is.meaning }).toMap
 
   /** The watermarks with which the batch begins: without what a failed attempt has added. */
   def applied(watermarks: QueryWatermarks): QueryWatermarks = {
@@ -137,7 +148,13 @@ final private[streamjoin] class Evolution private (
   }
 
   private def gaps(ordinal: Int): Seq[Gap] =
-    unchanged(ordinal).flatMap(_.later).map(of => Gap(batch, of.key, of.below, of.completeFrom))
+    accepted(ordinal).flatMap(_.later).map(of => Gap(batch, of.key, of.below, of.completeFrom))
+
+  /** For EXPLAIN: the changes of an operator. */
+  def inWords(ordinal: Int): Seq[String] = changes.getOrElse(ordinal, Nil).map { change =>
+    s"changed with this batch: ${change.what} was ${change.was}, is ${change.is} (state ${change.state}, results " +
+      s"${change.results})"
+  }
 
   private def inOrder: Seq[(Int, Seq[Change])] = changes.toSeq.sortBy(_._1)
 

@@ -46,7 +46,7 @@ private[streamjoin] object EvolutionOfQuery {
     val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, nodes, planned = true)
     val recorded = new OperatorLog(session, checkpoint).all.size
     val number = Option.when(recorded != nodes.size)(
-      Change(OperatorLog.Number, recorded.toString, nodes.size.toString, Effect.Rejected)
+      Change(OperatorLog.Number, recorded.toString, nodes.size.toString, Effect.Rejected())
     )
     val pending = evolution.pending(CommittedBatches.lastPlanned(checkpoint, hadoopConf)).map { batch =>
       Row(null, "pending_batch", batch.toString, "none", "rejected", "none", Evolution.FinishPending)

@@ -28,6 +28,8 @@ import streamjoin.core.{Side, TimeBound, TimeBounds}
  *   the other conjuncts that are no bounds
  * @param routing
  *   how rows get to their task
+ * @param equalities
+ *   the equalities by which rows are stored and found
  * @param carried
  *   keys of values that rows carry and by which they expire, after the watermark keys
  */
@@ -39,6 +41,7 @@ final private[streamjoin] case class RecordedInterval(
     only: Map[Side, Seq[String]],
     pair: Seq[String],
     routing: String,
+    equalities: Seq[String],
     carried: Seq[Int] = Nil
 ) {
   import RecordedInterval._
@@ -72,7 +75,8 @@ final private[streamjoin] case class RecordedInterval(
       all.toString
     },
     Pair -> texts(pair),
-    Route -> routing
+    Route -> routing,
+    Equalities -> texts(equalities)
   ) ++ Side.both.map(side => conditionOf(side) -> texts(only(side))) ++
     Option.when(carried.nonEmpty)(Carried -> numbers(carried.map(_.toLong)).toString)
 }
@@ -89,6 +93,7 @@ private[streamjoin] object RecordedInterval {
   private val Bounds = "bounds_micros"
   private val Pair = "pair_condition"
   private val Route = "routing"
+  private val Equalities = "equalities"
   private val Carried = "carried_times"
   private def conditionOf(side: Side) = s"${side.name}_condition"
 
@@ -104,6 +109,7 @@ private[streamjoin] object RecordedInterval {
       Side.both.map(side => side -> elements(properties(conditionOf(side))).map(_.asText)).toMap,
       elements(properties(Pair)).map(_.asText),
       properties(Route),
+      properties.get(Equalities).toSeq.flatMap(elements).map(_.asText),
       properties.get(Carried).toSeq.flatMap(elements).map(_.asInt)
     )
   }.toOption

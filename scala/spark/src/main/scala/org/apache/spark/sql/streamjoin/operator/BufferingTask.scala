@@ -1,9 +1,11 @@
 package org.apache.spark.sql.streamjoin.operator
 
+import scala.annotation.unused
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{Figures, SharedServer, StreamJoinConf, StreamJoinErrors}
@@ -61,8 +63,24 @@ private[streamjoin] trait StateSpec extends Serializable {
   /** By buffer: which partition its rows are in. */
   def placed: Seq[Placement]
 
+  /** By buffer: the columns of its input, for rows that were stored by another query. */
+  def columns: Seq[Seq[Attribute]] = Nil
+
+  /**
+   * By buffer: where a row of its input goes that another query has stored, given whether it has
+   * matched; none if it leaves at once. The row must be a valid one of the input.
+   *
+   * @param into
+   *   number of partitions
+   */
+  def mover(@unused side: Int, @unused into: Int): (UnsafeRow, Boolean) => Option[MovedRow] =
+    throw new IllegalStateException(s"$getClass takes over no rows")
+
   /** Key types of the table by key, if the state has one, and the number of fields of its rows. */
   def table: Option[(Seq[DataType], Int)] = None
+
+  /** Ordinals of the fields that make up the key of a row in the table, one of the last input. */
+  def tableKeys: Seq[Int] = Nil
 
   /** How much longer than it is remembered a deletion may stay in the table, in microseconds. */
   def forgetWithin: Long = 0

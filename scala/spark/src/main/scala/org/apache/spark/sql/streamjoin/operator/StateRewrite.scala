@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.metric.{SQLShuffleReadMetricsReporter, SQLShuffleWriteMetricsReporter}
 import org.apache.spark.sql.execution.{ShuffledRowRDD, UnsafeRowSerializer}
 import org.apache.spark.sql.streamjoin.state.SegmentFormat.SideHeader
-import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, JoinState, KeptRows}
+import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, JoinState, KeptRows, RowLayout}
 import org.apache.spark.sql.types.{BinaryType, BooleanType, IntegerType}
 import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.{SparkContext, TaskContext}
@@ -68,6 +68,12 @@ private[streamjoin] object MovedRow {
   /** @param row of the input, without computed columns */
   def leaving(side: Side, partition: Int, row: UnsafeRow): MovedRow =
     MovedRow(partition, Leaving(side), isMatched = false, row.getBytes)
+
+  /** Where the rows of an input go if all of them stay. */
+  def staying(spec: StateSpec, side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] = {
+    val place = spec.placed(side).partition(spec.layouts(side).types, into)
+    (row, isMatched) => Some(buffered(Side.both(side), place(row), row, isMatched))
+  }
 
   def ofTable(partition: Int, entry: Array[Byte]): MovedRow =
     MovedRow(partition, Table, isMatched = false, entry)
@@ -177,32 +183,47 @@ private object StateRewrite {
 final private[operator] class StoredState(spec: StateSpec, stores: StateStores) extends StateToRewrite {
   override def partitions: Int = stores.partitions
 
-  override def headers(hadoopConf: Configuration): Seq[SideHeader] = {
-    val opened = stores.openToRead(0, hadoopConf)
-    try {
-      val kept = new KeptRows(opened.store, spec.layouts)
-      try kept.headers
-      finally kept.close()
-    } finally opened.close()
-  }
+  override def headers(hadoopConf: Configuration): Seq[SideHeader] =
+    StoredState.headers(stores, spec.layouts, hadoopConf)
 
   override def rows(partition: Int, into: Int, hadoopConf: Configuration): Iterator[MovedRow] = {
-    val opened = stores.openToRead(partition, hadoopConf)
-    val kept = new KeptRows(opened.store, spec.layouts)
-    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      kept.close()
-      opened.close()
-    }
+    val kept = StoredState.open(stores, partition, spec.layouts, hadoopConf)
     val buffered = spec.layouts.indices.iterator.flatMap { side =>
-      val place = spec.placed(side).partition(spec.layouts(side).types, into)
-      kept
-        .buffered(side)
-        .map(row => MovedRow.buffered(Side.both(side), place(row.row), row.row, row.isMatched))
+      val mover = MovedRow.staying(spec, side, into)
+      kept.buffered(side).flatMap(row => mover(row.row, row.isMatched))
     }
     val byKey = spec.table.iterator.flatMap { case (keys, _) =>
       val place = Placement.ByFields(keys.indices).partition(keys, into)
       kept.entries(keys.size).map { case (key, entry) => MovedRow.ofTable(place(key), entry) }
     }
     buffered ++ byKey
+  }
+}
+
+private[operator] object StoredState {
+
+  def headers(stores: StateStores, layouts: Seq[RowLayout], hadoopConf: Configuration): Seq[SideHeader] = {
+    val opened = stores.openToRead(0, hadoopConf)
+    try {
+      val kept = new KeptRows(opened.store, layouts)
+      try kept.headers
+      finally kept.close()
+    } finally opened.close()
+  }
+
+  /** The rows of a partition, until the task ends. */
+  def open(
+      stores: StateStores,
+      partition: Int,
+      layouts: Seq[RowLayout],
+      hadoopConf: Configuration
+  ): KeptRows = {
+    val opened = stores.openToRead(partition, hadoopConf)
+    val kept = new KeptRows(opened.store, layouts)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      kept.close()
+      opened.close()
+    }
+    kept
   }
 }

@@ -205,8 +205,13 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   /** Another action of the batch finds it done. */
   private def rewriteState(): Unit = binding.get.states.rewriting(ordinal).foreach { case (before, next) =>
-    val from = otherState(super.conf).getOrElse(new StoredState(taskSpec, stores(before)))
-    val rewrite = new StateRewrite(taskSpec, from, stores(next).empty, binding.get.hadoopConf)
+    val spec = taskSpec
+    val from = otherState(super.conf)
+      .orElse(binding.get.rewritten(ordinal).map { case (was, is) =>
+        new ChangedState(spec, stores(before), was, is, keptSides)
+      })
+      .getOrElse(new StoredState(spec, stores(before)))
+    val rewrite = new StateRewrite(spec, from, stores(next).empty, binding.get.hadoopConf)
     binding.get.states.begin(ordinal, next.copy(storeIds = rewrite.run(sparkContext)))
   }
 
@@ -248,7 +253,9 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   final override def simpleString(maxFields: Int): String = s"$nodeName ${words.mkString(", ")}"
 
   final override def verboseStringWithOperatorId(): String =
-    s"$formattedNodeName\n${words.map(line => s"  $line").mkString("\n")}\n"
+    (words ++ binding.toSeq.flatMap(_.changesInWords(ordinal)))
+      .map(line => s"  $line")
+      .mkString(s"$formattedNodeName\n", "\n", "\n")
 
   override def getProgress(): StateOperatorProgress = {
     // Spark asks for the progress once a batch is over (`ProgressReporter.finishTrigger`).

@@ -50,6 +50,25 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
     }
   }
 
+  /**
+   * The entries of the table with other rows, each with its key.
+   *
+   * @param fields
+   *   number of fields of the rows that are stored
+   * @param row
+   *   makes another row of one
+   * @param key
+   *   the key of such a row
+   */
+  def changedEntries(
+      fields: Int
+  )(row: UnsafeRow => UnsafeRow, key: UnsafeRow => UnsafeRow): Iterator[(UnsafeRow, Array[Byte])] =
+    segments.allVersions.flatMap(VersionTable.entries).map { entry =>
+      val now = row(VersionTable.rows(entry, fields).next()._1)
+      val ofNow = key(now)
+      ofNow -> VersionTable.changed(entry, ofNow, now)
+    }
+
   /** The row of each key in the table, and the deletions that are remembered. */
   def newestByKey(fields: Int): Iterator[KeptRow] =
     segments.allVersions.flatMap(VersionTable.rows(_, fields)).map { case (row, isDeletion) =>

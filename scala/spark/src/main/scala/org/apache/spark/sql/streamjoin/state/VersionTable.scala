@@ -220,6 +220,10 @@ private[state] object VersionTable {
     ByteArray.compareBinary(key(one), key(other))
   }
 
+  /** An entry with another key and row. */
+  def changed(entry: Array[Byte], key: UnsafeRow, row: UnsafeRow): Array[Byte] =
+    entryOf(key, row, Option.when(isDeletion(entry, 0))(remembered(entry, 0)))
+
   private def entryOf(key: UnsafeRow, row: UnsafeRow, until: Option[Long]): Array[Byte] = {
     val (keySize, rowSize) = (key.getSizeInBytes, row.getSizeInBytes)
     val entry = new Array[Byte](HeadBytes + keySize + rowSize + until.fold(0)(_ => UntilBytes))

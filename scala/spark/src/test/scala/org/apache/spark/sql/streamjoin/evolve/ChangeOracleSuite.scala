@@ -44,7 +44,8 @@ class ChangeOracleSuite extends AnyFunSuite with OracleTest {
       keyed = false,
       random.origin,
       files = Option.when(story.usesFiles)(newFolder("sink")),
-      keepsLabels = story.keepsLabels
+      keepsLabels = story.keepsLabels,
+      firstColumns = story.before.columns
     )
 
     def run(): Assertion = {
@@ -57,7 +58,7 @@ class ChangeOracleSuite extends AnyFunSuite with OracleTest {
       (settings.conf + (StreamJoinConf.Evolve.key -> evolve)).foreach { case (key, value) =>
         session.conf.set(key, value)
       }
-      query.change(settings.trace, settings.delay)
+      query.change(settings.trace, settings.delay, settings.columns)
     }
 
     private def next(rows: Seq[TraceRow], at: Int, restarts: Boolean): Unit =
@@ -118,7 +119,12 @@ private case object Repeated extends Attempt
 private case object Abandoned extends Attempt
 
 /** A query, and the settings with which it runs. */
-final private case class Setting(trace: Trace, delay: Long, conf: Map[String, String])
+final private case class Setting(
+    trace: Trace,
+    delay: Long,
+    conf: Map[String, String],
+    columns: TraceQuery.Columns
+)
 
 /** A random query, its rows, and a random change of it. */
 abstract private class ChangedStory(seed: Int) {
@@ -147,7 +153,15 @@ abstract private class ChangedStory(seed: Int) {
   private val partitions = 1 + choice.nextInt(4)
 
   lazy val before: Setting =
-    Setting(random.trace, random.delay, store._2 + (StreamJoinConf.Partitions.key -> partitions.toString))
+    Setting(
+      random.trace,
+      random.delay,
+      store._2 + (StreamJoinConf.Partitions.key -> partitions.toString),
+      columns(narrow = choice.nextInt(3) == 0)
+    )
+
+  private def columns(narrow: Boolean) =
+    TraceQuery.Columns(Side.both.filter(_ => choice.nextInt(3) == 0).toSet, narrow)
 
   private lazy val change: (String, Setting) = {
     val others = Seq(
@@ -158,20 +172,24 @@ abstract private class ChangedStory(seed: Int) {
     ) ++ Option.when(store._1 != "RocksDB, format 2")(
       "state store" -> before.copy(conf = before.conf ++ stores.filterNot(_ == store).head._2)
     )
-    val changed = queries.map { case (name, trace) => name -> before.copy(trace = trace) }
+    val wider = columns(narrow = false)
+    val changed = queries.map { case (name, trace) => name -> before.copy(trace = trace) } ++
+      Option.when(wider != before.columns)(s"columns to $wider" -> before.copy(columns = wider))
     // A change of the query, with other settings or without, or the settings alone.
     val (name, after) = one(others: _*)
     if (changed.isEmpty || choice.nextInt(4) == 0) name -> after
     else {
       val (what, query) = one(changed: _*)
-      if (choice.nextInt(3) > 0) what -> query else s"$what and $name" -> after.copy(trace = query.trace)
+      if (choice.nextInt(3) > 0) what -> query
+      else s"$what and $name" -> after.copy(trace = query.trace, columns = query.columns)
     }
   }
 
   lazy val after: Setting = change._2
 
   override def toString: String =
-    s"$random: ${change._1} in batch $at, ${store._1}, ${if (usesFiles) "files" else "foreachBatch"}, $attempt"
+    s"$random: ${before.columns}, ${change._1} in batch $at, ${store._1}, ${if (usesFiles) "files"
+      else "foreachBatch"}, $attempt"
 }
 
 private object ChangedStory {
@@ -192,13 +210,25 @@ final private class ChangedInterval(seed: Int) extends ChangedStory(seed) {
   private val name = JoinType.all(seed % JoinType.all.size).name
   private val only = Option.when(choice.nextInt(4) == 0)("left.v > 0")
 
-  private case class Query(how: String, lowest: Long, highest: Long, pair: String, only: Option[String]) {
+  private case class Query(
+      how: String,
+      lowest: Long,
+      highest: Long,
+      pair: String,
+      only: Option[String],
+      equal: Seq[String]
+  ) {
     def trace: Trace = {
       val lines = Seq(s"join: $how", "left: time", "right: time") ++
-        Option.when(hasEquality)("on: left.id = right.id") ++
-        Seq(bound(">=", lowest), bound("<=", highest), s"on: $pair") ++ only.map("on: " + _)
+        equal.map(column => s"on: left.$column = right.$column") ++
+        Seq(bound(">=", lowest), bound("<=", highest), s"on: $passed") ++ only.map("on: " + _)
       TraceParser.parse(s"seed $seed", lines.mkString("\n"))
     }
+
+    /** Spark does not run a join whose condition contradicts its equality. */
+    private def passed = if (equal.contains("v")) ChangedInterval.pairs.last else pair
+
+    def isLeftKept: Boolean = JoinType.named(how).get.pads(Side.Left)
 
     private def bound(operator: String, seconds: Long) =
       s"on: right.time $operator left.time ${if (seconds < 0) "-" else "+"} ${math.abs(seconds)}"
@@ -206,13 +236,14 @@ final private class ChangedInterval(seed: Int) extends ChangedStory(seed) {
 
   private val first = {
     val lowest = choice.between(-6L, 4L)
-    Query(name, lowest, lowest + choice.between(0L, 10L), one(ChangedInterval.pairs: _*), only)
+    val equal = if (hasEquality) one(Seq("id"), Seq("id"), Seq("id", "v")) else Nil
+    Query(name, lowest, lowest + choice.between(0L, 10L), one(ChangedInterval.pairs: _*), only, equal)
   }
 
   override def keepsLabels: Boolean = true
 
   override protected def queries: Seq[(String, Trace)] = {
-    val Query(_, lowest, highest, pair, _) = first
+    val Query(_, lowest, highest, pair, _, equal) = first
     def more = choice.between(1L, 8L)
     val bounds = Seq(
       "wider" -> first.copy(lowest = lowest - more, highest = highest + more),
@@ -220,13 +251,21 @@ final private class ChangedInterval(seed: Int) extends ChangedStory(seed) {
       "moved" -> first.copy(lowest = lowest + 3, highest = highest + 3),
       "another condition" -> first.copy(pair = one(ChangedInterval.pairs.filter(_ != pair): _*))
     ) ++ Option.when(highest > lowest)("narrower" -> first.copy(highest = choice.between(lowest, highest))) ++
-      only.map(_ => "no condition on one side" -> first.copy(only = None))
-    // Rows in state are not tested again, and without an equality the type decides where they are.
+      only.map(_ => "no condition on one side" -> first.copy(only = None)) ++
+      // Otherwise, Spark makes it a filter on the input.
+      Option.when(only.isEmpty && first.isLeftKept)(
+        "a condition on one side" -> first.copy(only = Some("left.v > 0"))
+      )
+    val equalities = Seq(Seq("v"), Seq("id", "v"), Seq("id"), Nil)
+      .filter(_.forall(column => column == "v" || hasEquality))
+      .filter(_ != equal)
+      .map(columns => columns.mkString("equality ", ", ", "") -> first.copy(equal = columns))
+    // A condition on one side is a filter if the side is not preserved.
     val types =
-      if (only.isDefined || !hasEquality) Nil
+      if (only.isDefined) Nil
       else ChangedInterval.types(name).map(how => s"to $how" -> first.copy(how = how))
     // A change of the type is as likely as one of the bounds.
-    val both = bounds ++ (if (types.isEmpty) Nil else Seq.fill(4)(one(types: _*)))
+    val both = bounds ++ equalities.take(2) ++ (if (types.isEmpty) Nil else Seq.fill(4)(one(types: _*)))
     both.map { case (what, query) => what -> query.trace }
   }
 
@@ -257,6 +296,9 @@ final private class ChangedIntervalCore(first: Trace) extends ChangedCore {
   /** By watermark key: rows below it have left, whatever the bounds are now. */
   private var evictedBelow = Map.empty[Int, Long].withDefaultValue(Watermark.Undefined)
 
+  /** Rows from before the change that cannot match any longer. */
+  private var leaving: Seq[Output[TraceRow]] = Nil
+
   override def change(to: Trace): Unit = {
     val (was, is) = (trace.joinType, to.joinType)
     val kept = core.snapshot
@@ -267,8 +309,16 @@ final private class ChangedIntervalCore(first: Trace) extends ChangedCore {
       val leave = is.filtered.isDefined && side == Side.Left && !isFiltered
       side -> entries.filterNot(leave && _._2).map { case (row, matched) => (row, matched || counts) }
     }
+    def canMatch(side: Side)(entry: (TraceRow, Boolean)) = CoreTrace.input(to, side).matchable(entry._1)
+    leaving = for {
+      (side, entries) <- rows.toSeq
+      if is.pads(side)
+      (row, matched) <- entries.filterNot(canMatch(side))
+      if !matched
+    } yield Output.Alone(side, row)
     trace = to
-    core = CoreTrace.join(to, kept.copy(rows = rows))
+    core =
+      CoreTrace.join(to, kept.copy(rows = rows.transform((side, entries) => entries.filter(canMatch(side)))))
   }
 
   private def limits(eviction: Map[Int, Long]): Map[Int, Long] = trace.keys.indices.map { key =>
@@ -290,7 +340,8 @@ final private class ChangedIntervalCore(first: Trace) extends ChangedCore {
       late: Map[Int, Long],
       eviction: Map[Int, Long]
   ): Seq[Output[TraceRow]] = {
-    val out = core.onBatch(left, right, late.getOrElse(_, Watermark.Undefined), eviction)
+    val out = leaving ++ core.onBatch(left, right, late.getOrElse(_, Watermark.Undefined), eviction)
+    leaving = Nil
     evictedBelow = limits(eviction)
     val kept = core.snapshot
     def isLeaving(entry: (TraceRow, Boolean)) = isBelow(entry._1, evictedBelow)

@@ -99,7 +99,7 @@ final private[evolve] class ChangedQueryOracle(noData: Boolean = true) {
 
   private def takeIn(query: ChangedQuery, rows: Seq[Fed]): Seq[String] = {
     val (unmatchable, others) =
-      rows.partition(row => row.side == Side.Left && query.left.exists(row.v % _ == 0))
+      rows.partition(!passes(query, _))
     val fresh = others.map(new Kept(_))
     val out = for {
       own <- fresh
@@ -117,8 +117,17 @@ final private[evolve] class ChangedQueryOracle(noData: Boolean = true) {
 
   private def isPair(query: ChangedQuery, one: Fed, other: Fed): Boolean = {
     val (o, d) = if (one.side == Side.Left) (one, other) else (other, one)
-    o.id == d.id && d.time >= o.time + query.from && d.time <= o.time + query.to && query.pair.holds(o.v, d.v)
+    passes(
+      query,
+      o
+    ) && o.id == d.id && d.time >= o.time + query.from && d.time <= o.time + query.to && query.pair.holds(
+      o.v,
+      d.v
+    )
   }
+
+  private def passes(query: ChangedQuery, row: Fed): Boolean =
+    row.side == Side.Right || query.left.forall(row.v % _ != 0)
 
   private def matched(query: ChangedQuery, one: Kept, other: Kept): Option[String] = {
     Seq(one, other).foreach(_.matched = true)
@@ -142,7 +151,9 @@ final private[evolve] class ChangedQueryOracle(noData: Boolean = true) {
 
   private def evict(query: ChangedQuery): Seq[String] = Side.both.flatMap { side =>
     evictedBelow(side) = limit(query, side)
-    val (leaving, staying) = kept(side).partition(_.row.time < evictedBelow(side))
+    val (leaving, staying) = kept(side).partition { kept =>
+      kept.row.time < evictedBelow(side) || !passes(query, kept.row)
+    }
     kept(side).clear()
     kept(side) ++= staying
     leaving.filter(row => query.joinType.pads(side) && !row.matched).map(row => alone(query, row.row))

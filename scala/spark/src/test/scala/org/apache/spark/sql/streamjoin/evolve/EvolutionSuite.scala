@@ -46,7 +46,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     val key = (streams: Streams) =>
       streams
         .marked("o")
-        .join(streams.marked("d"), expr(both.condition.replace("o.id = d.id", "o.v = d.v")))
+        .join(streams.marked("d"), expr(hour.copy(from = 5).condition.replace("o.id = d.id", "o.v = d.v")))
         .selectExpr("o.v AS a", "d.v AS b")
     assert(startError(old, key).getMessageParameters.get("what") == "equality")
   }

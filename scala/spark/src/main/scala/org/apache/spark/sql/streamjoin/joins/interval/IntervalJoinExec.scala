@@ -130,7 +130,7 @@ final private[streamjoin] case class IntervalJoinExec(
       observed(Side.both.map(side => join.bounds.bounded(side).headOption.filter(times.indices.contains))),
       binding.get.observedRows(ordinal).samplesKeys &&
         leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0),
-      leaving = binding.get.states.isTakenOver(ordinal)
+      leaving = binding.get.states.isTakenOver(ordinal) || binding.get.rewritten(ordinal).isDefined
     )
   }
 
@@ -155,8 +155,7 @@ final private[streamjoin] case class IntervalJoinExec(
   ): SideSpec = {
     val watermarkKeys = join.keys(side)
     val keeping = join.bounds.bounded(side)
-    val inBounds = join.bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
-    val bounded = keeping ++ watermarkKeys.filter(key => inBounds(key) && !keeping.contains(key))
+    val bounded = join.inBounds(side)
     SideSpec(
       side,
       input(side).output,

@@ -120,6 +120,16 @@ final private[streamjoin] case class IntervalJoinSpec(
   /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
   def bucketed(side: Side): Int = bounds.bounded(side).head
 
+  /**
+   * The keys of the times in the stored rows of a side, and of the values that they carry: those
+   * that expire a row first.
+   */
+  def inBounds(side: Side): Seq[Int] = {
+    val keeping = bounds.bounded(side)
+    val compared = bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).toSet
+    keeping ++ keys(side).filter(key => compared(key) && !keeping.contains(key))
+  }
+
   /** The watermark keys of a side. */
   def keys(side: Side): IndexedSeq[Int] = sides.indices.filter(sides(_) == side)
 

@@ -41,7 +41,8 @@ final private[streamjoin] class IntervalJoinTask(
   private val timeMs = metrics.bySide("timeMs")
   private val joinType = spec.joinType
   private val satisfies: BasePredicate = spec.pair
-    .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored)))
+    // Rows of an earlier query may have a null where its inputs have none now.
+    .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored).map(_.withNullability(true))))
     .orNull
   private val pair = new JoinedRow
   private val emit: Emit =
@@ -173,8 +174,10 @@ final private[streamjoin] class IntervalJoinTask(
   }
 
   /**
-   * Spark's own join keeps rows with a null where the condition needs a value; those of a preserved
-   * side are padded here. An index has no place for them.
+   * Rows that were in state before, but can match nothing in this query: Spark's own join keeps
+   * rows with a null where the condition needs a value, and a changed query may have another
+   * condition on one side. Those of a preserved side are padded here. An index has no place for
+   * them.
    */
   private def leaving: Iterator[InternalRow] =
     if (!spec.leaving) Iterator.empty

@@ -7,6 +7,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
+  MovedRow,
   Placement,
   StateSpec,
   TaskInputs,
@@ -28,7 +29,8 @@ import streamjoin.core.{JoinType, Side}
  * @param before
  *   steps over the rows in state before the rows of the batch are read
  * @param leaving
- *   whether the state may have rows that can match nothing, taken over from Spark's own join
+ *   whether the state may have rows that can match nothing, taken over from Spark's own join or
+ *   from another query
  */
 final private[streamjoin] case class IntervalTaskSpec(
     joinType: JoinType,
@@ -52,6 +54,13 @@ final private[streamjoin] case class IntervalTaskSpec(
     if (broadcast.contains(side)) Placement.InTask(IntervalTaskSpec.BroadcastKeeper)
     else if (broadcast.isDefined) Placement.Anywhere
     else Placement.ByFields(sides(side).layout.keys.toSeq)
+  }
+
+  override def columns: Seq[Seq[Attribute]] = Side.both.map(sides(_).output)
+
+  override def mover(side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] = {
+    val mover = new IntervalMover(this, Side.both(side), into)
+    (row, isMatched) => mover.moved(row, isMatched)
   }
 
   override def replicated(partition: Int): Option[StateSpec.Replicated] =
@@ -81,4 +90,24 @@ private object IntervalTaskSpec {
 
   /** The task that stores the broadcast side. */
   val BroadcastKeeper = 0
+}
+
+/** Moves rows of an input that another query has stored into the state of this one. */
+final private[interval] class IntervalMover(spec: IntervalTaskSpec, side: Side, into: Int) {
+  private val own = spec.sides(side)
+  private val joinType = spec.joinType
+  private val reader = new SideReader(own)
+  private val withKeys = own.projection
+  private val place = spec.placed(side.index).partition(own.layout.types, into)
+  private val pads = joinType.pads(side) && !spec.before.contains(StateStep.CountAsMatched(side))
+
+  def moved(row: UnsafeRow, isMatched: Boolean): Option[MovedRow] =
+    if (isMatched && joinType.leavesOnMatch(side)) None
+    else {
+      val stored = reader.toStoredRow(row)
+      if (stored != null)
+        Some(MovedRow.buffered(side, place(stored), stored, isMatched && joinType.pads(side)))
+      else
+        Option.when(pads && !isMatched)(MovedRow.leaving(side, place(withKeys.fold(row)(_(row))), row))
+    }
 }

@@ -221,9 +221,13 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         Side.both.map(side => side -> texts(ConjunctUse.OfSide(side))).toMap,
         texts(ConjunctUse.OfPair),
         routing.toString,
+        equalities(form),
         carried.map(_.key)
       )
     }
+
+    private def equalities(form: NormalForm): Seq[String] =
+      leftKeys.zip(rightKeys).map { case (left, right) => s"${form(left)} = ${form(right)}" }
 
     /** The tightest bound for each pair of columns, with the conjunct that it came from. */
     private def tightest: Seq[FoundBound] =

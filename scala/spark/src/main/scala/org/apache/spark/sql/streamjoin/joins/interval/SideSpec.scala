@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
 import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
-import org.apache.spark.sql.types.{LongType, TimestampType}
 
 import streamjoin.core.{Side, Watermark}
 
@@ -87,66 +86,28 @@ final private[streamjoin] case class SideSpec(
     bucketWidth: Long,
     lifetime: Option[Lifetime] = None
 ) {
-  private val boundTimes = bounds.map(_.time)
-
   val evictionLimits: Array[Long] = bounds.flatMap(_.evictionLimit).toArray
 
   /** By the places in `evictionLimits`. */
   val expiryKeys: Seq[Int] = bounds.filter(_.evictionLimit.isDefined).map(_.key)
 
-  /**
-   * Keys and times are fields of a stored row. Columns are stored unchanged. Computed values are
-   * appended: a key that is an expression, the last instant of a window, which is its time, and a
-   * value by which the row expires.
-   */
-  private val computed: Seq[Alias] = {
-    val keyColumns = keys.filterNot(_.isInstanceOf[Attribute]).map(key => Alias(key, "key")())
-    keyColumns ++ boundTimes.flatMap(computedTime).map(Alias(_, "time")())
-  }
-
-  private def computedTime(time: Expression): Option[Expression] = time match {
-    case window: Attribute if EventTime.isWindow(window) =>
-      val end = PreciseTimestampConversion(GetStructField(window, 1), TimestampType, LongType)
-      Some(Subtract(end, Literal(1L)))
-    case _: Attribute => None
-    case value => Some(value)
-  }
+  private val rows = SideLayout(output, keys, bounds.map(_.time), evictionLimits.length)
 
   /** The columns of a stored row: those of the input, then the computed ones. */
-  val stored: Seq[Attribute] = output ++ computed.map(_.toAttribute)
+  def stored: Seq[Attribute] = rows.stored
 
   /** Whether only the fields of the input are stored. */
-  def isPlain: Boolean = computed.isEmpty
+  def isPlain: Boolean = rows.isPlain
 
-  def projection: Option[UnsafeProjection] =
-    if (isPlain) None else Some(UnsafeProjection.create(output ++ computed, output))
-
-  private val keyFields: Array[Int] = {
-    val next = Iterator.from(output.size)
-    keys.map {
-      case column: Attribute => field(column)
-      case _ => next.next()
-    }.toArray
-  }
-
-  private val timeFields: Array[Int] = {
-    val next = Iterator.from(output.size + keys.count(!_.isInstanceOf[Attribute]))
-    boundTimes.map {
-      case column: Attribute if !EventTime.isWindow(column) => field(column)
-      case _ => next.next()
-    }.toArray
-  }
-
-  private def field(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
+  def projection: Option[UnsafeProjection] = rows.projection
 
   /** The field with one of `bounds`. */
-  def timeField(place: Int): Int = timeFields(place)
+  def timeField(place: Int): Int = rows.timeFields(place)
 
   /** The fields in which a null means that the row has no match. */
-  def neverNull: Array[Int] = keyFields ++ timeFields
+  def neverNull: Array[Int] = rows.keyFields ++ rows.timeFields
 
-  def layout: RowLayout =
-    new RowLayout(stored.map(_.dataType), keyFields, timeFields, evictionLimits.indices.toArray)
+  def layout: RowLayout = rows.layout
 }
 
 /** Checks the input rows of a side: whether they are late, whether they can have a match. */

@@ -112,8 +112,6 @@ final private[interval] class SparksState(
   }
 
   final private class Mover(side: Side, into: Int) {
-    private val own = spec.sides(side)
-    private val joinType = spec.joinType
     private val input: Option[UnsafeProjection] =
       if (columns(side) == join.columns(side).indices) None
       else
@@ -122,22 +120,10 @@ final private[interval] class SparksState(
             columns(side).map(at => BoundReference(at, join.columns(side)(at).dataType, nullable = true))
           )
         )
-    private val reader = new SideReader(own)
-    private val withKeys = own.projection
-    private val place = spec.placed(side.index).partition(own.layout.types, into)
+    private val mover = new IntervalMover(spec, side, into)
 
     def moved(row: UnsafeRow, isMatched: Boolean): Option[MovedRow] =
-      if (isMatched && joinType.leavesOnMatch(side)) None
-      else {
-        val ofInput = input.fold(row)(_(row))
-        val stored = reader.toStoredRow(ofInput)
-        if (stored != null)
-          Some(MovedRow.buffered(side, place(stored), stored, isMatched && joinType.pads(side)))
-        else
-          Option.when(joinType.pads(side) && !isMatched) {
-            MovedRow.leaving(side, place(withKeys.fold(ofInput)(_(ofInput))), ofInput)
-          }
-      }
+      mover.moved(input.fold(row)(_(row)), isMatched)
   }
 }
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
+import org.apache.spark.sql.streamjoin.checkpoint.{RecordedRows, RowsOfInput}
 import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, OperatorDescription}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
@@ -81,8 +82,20 @@ final private[streamjoin] case class StreamIntervalJoin(
         "left_columns" -> NormalForm.columns(left.output),
         "right_columns" -> NormalForm.columns(right.output)
       ),
-      plan.record.properties
+      plan.record.properties ++ Side.both.map { side =>
+        RecordedRows.property(Some(side.name)) -> rowsOf(side).json
+      }
     )
+  }
+
+  /** The rows of a side in state. */
+  private def rowsOf(side: Side): RecordedRows = {
+    val (input, keys) = if (side == Side.Left) (left, leftKeys) else (right, rightKeys)
+    val inBounds =
+      plan.inBounds(side).map(key => if (key < times.size) times(key) else carried(key - times.size))
+    val expiring = plan.bounds.bounded(side).size
+    val layout = SideLayout(input.output, keys, inBounds, expiring)
+    RowsOfInput(input, layout.stored, layout.layout, deciding = keys ++ inBounds ++ conjuncts)
   }
 
   /**

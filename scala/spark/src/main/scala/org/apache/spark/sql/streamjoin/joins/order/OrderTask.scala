@@ -7,6 +7,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
+  MovedRow,
   Placement,
   StateSpec,
   TaskInputs,
@@ -22,7 +23,7 @@ import streamjoin.core.Side
  * @param bucketWidth
  *   time span of a state bucket, in microseconds
  */
-final private[order] class OrderLayout(output: Seq[Attribute], time: Attribute, val bucketWidth: Long)
+final private[order] class OrderLayout(val output: Seq[Attribute], time: Attribute, val bucketWidth: Long)
     extends Serializable {
 
   /** The field that has the time. */
@@ -54,6 +55,11 @@ final private[order] case class OrderTaskSpec(
   override def bucketWidths: Seq[Long] = Seq(layout.bucketWidth)
 
   override def placed: Seq[Placement] = Seq(Placement.Anywhere)
+
+  override def columns: Seq[Seq[Attribute]] = Seq(layout.output)
+
+  override def mover(side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] =
+    MovedRow.staying(this, side, into)
 
   override def task(of: TaskInputs): BufferingTask = new OrderTask(this, of)
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.order
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.checkpoint.{RecordedRows, RowsOfInput}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -62,7 +63,11 @@ final private[streamjoin] case class StreamOrder(
       // They decide the rowtime; the bounds of the join are the same for several windows.
       "window" -> windows.fold("none")(_.toString)
     ),
-    Map("columns" -> NormalForm.columns(child.output))
+    Map("columns" -> NormalForm.columns(child.output)),
+    Map(RecordedRows.property(None) -> {
+      val layout = new OrderLayout(child.output, times.head, bucketWidth = 1L).rows
+      RowsOfInput(child, child.output, layout, deciding = times).json
+    })
   )
 
   override protected def withNewChildInternal(newChild: LogicalPlan): StreamOrder = copy(child = newChild)

@@ -5,9 +5,12 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
+import org.apache.spark.sql.streamjoin.checkpoint.{RecordedRows, RowsOfInput}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
+
+import streamjoin.core.{Side, Watermark}
 
 /**
  * The temporal join, recognized and bounded.
@@ -90,7 +93,18 @@ final private[streamjoin] case class StreamTemporalJoin(
     Map(
       "left_columns" -> NormalForm.columns(left.output),
       StreamTemporalJoin.RightColumns -> NormalForm.columns(right.output)
+    ),
+    Map(
+      RecordedRows.property(Some(Side.Left.name)) -> rowsOf(left, times.head, keys = Nil).json,
+      RecordedRows.property(Some(Side.Right.name)) -> rowsOf(right, times(1), rightKeys).json
     )
+  )
+
+  private def rowsOf(input: LogicalPlan, time: Attribute, keys: Seq[Attribute]): RecordedRows = RowsOfInput(
+    input,
+    input.output,
+    InputSpec(input.output, keys, time, late = Watermark.Undefined, bucketWidth = 1L).layout,
+    deciding = leftKeys ++ rightKeys ++ times ++ operation ++ condition ++ primaryKey
   )
 
   override protected def withNewChildrenInternal(

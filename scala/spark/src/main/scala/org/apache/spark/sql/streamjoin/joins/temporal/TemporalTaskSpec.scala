@@ -7,6 +7,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.TaskReport
 import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   BufferingTask,
+  MovedRow,
   Placement,
   StateSpec,
   TaskInputs,
@@ -100,6 +101,13 @@ final private[temporal] case class TemporalTaskSpec(
   override def bucketWidths: Seq[Long] = inputs.map(_.bucketWidth)
 
   override def placed: Seq[Placement] = inputs.map(input => Placement.ByFields(input.keyFields.toSeq))
+
+  override def columns: Seq[Seq[Attribute]] = inputs.map(_.output)
+
+  override def mover(side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] =
+    MovedRow.staying(this, side, into)
+
+  override def tableKeys: Seq[Int] = inputs(1).keyFields.toSeq
 
   override def forgetWithin: Long = remembers / KeyedVersions.Parts
 

@@ -45,9 +45,13 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
     found
   }
 
-  /** Our stateful operators, from the inputs up. */
-  lazy val operators: Seq[OperatorOutline] = {
-    val found = if (has(OutlineLog.Directory)) new OutlineLog(session, root).all else Nil
+  /** Our stateful operators after the last batch, from the inputs up. */
+  lazy val operators: Seq[OperatorOutline] =
+    operators(CommittedBatches.last(root, hadoopConf).getOrElse(Long.MaxValue))
+
+  /** Our stateful operators after a batch, from the inputs up. */
+  def operators(batch: Long): Seq[OperatorOutline] = {
+    val found = if (has(OutlineLog.Directory)) new OutlineLog(session, root).after(batch) else Nil
     if (found.isEmpty && has(OperatorLog.Directory))
       throw nothing("STREAMJOIN_NO_STATE.NOT_DESCRIBED")
     if (found.isEmpty)
@@ -55,7 +59,7 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
     found
   }
 
-  def operator(number: Int): OperatorOutline = operators
+  def operator(number: Int, batch: Long): OperatorOutline = operators(batch)
     .find(_.ordinal == number - 1)
     .getOrElse(
       throw OptionValues.rejected(

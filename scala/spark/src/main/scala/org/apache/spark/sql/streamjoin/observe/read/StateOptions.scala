@@ -27,7 +27,7 @@ final private[streamjoin] class StateOptions(val options: CaseInsensitiveStringM
 
   /** The operator whose rows are read; none lists the operators. */
   lazy val operator: Option[OperatorOutline] = {
-    val chosen = number(Operator, 1).map(number => checkpoint.operator(number.toInt))
+    val chosen = number(Operator, 1).map(number => checkpoint.operator(number.toInt, batch))
     if (chosen.isEmpty) Seq(Side, Batch).foreach { name =>
       text(name).foreach(value => throw rejected(name, value, s"option(\"$Operator\", 1) in addition"))
     }

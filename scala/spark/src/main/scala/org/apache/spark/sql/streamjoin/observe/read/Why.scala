@@ -27,7 +27,9 @@ final private[streamjoin] class Why(
 ) {
   import Why._
 
-  private val looked: Seq[Long] = at.batches.takeRight(batches)
+  /** Batches before a change of the query have other rows. */
+  private val looked: Seq[Long] =
+    at.batches.takeRight(batches).filter(batch => at.operators(batch) == at.operators)
   private val last = looked.last
 
   /** @throws org.apache.spark.sql.AnalysisException if no input has the columns of the condition */

@@ -1,0 +1,102 @@
+package org.apache.spark.sql.streamjoin.checkpoint
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, EvalMode, Expression, Literal}
+import org.apache.spark.sql.streamjoin.state.RowLayout
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * The rows of an input in state, as data: a property of the operator's description, from which a
+ * changed query learns how to read them.
+ *
+ * @param stored
+ *   fields of a stored row: the columns of the input, then fields computed for the operator
+ * @param shown
+ *   how many of them are columns of the input
+ * @param keys
+ *   ordinals of the fields that make up the key
+ * @param times
+ *   ordinals of the event-time fields
+ * @param expiring
+ *   positions in `times` of those that expire a row
+ * @param used
+ *   names of the columns that decide what a row matches and when it leaves
+ */
+final private[streamjoin] case class RecordedRows(
+    stored: StructType,
+    shown: Int,
+    keys: Seq[Int],
+    times: Seq[Int],
+    expiring: Seq[Int],
+    used: Seq[String]
+) {
+  import RecordedRows._
+
+  def layout: RowLayout =
+    new RowLayout(stored.map(_.dataType), keys.toArray, times.toArray, expiring.toArray)
+
+  /** The columns of the input. */
+  def columns: StructType = StructType(stored.take(shown))
+
+  /** The columns of a changed input, found by name in a stored row; null if it has none such. */
+  def columnsFor(now: RecordedRows): Seq[Expression] = now.columns.map { column =>
+    columns.indexWhere(_.name == column.name) match {
+      case -1 => Literal(null, column.dataType)
+      case at =>
+        val field = BoundReference(at, columns(at).dataType, nullable = true)
+        if (DataType.equalsIgnoreNullability(field.dataType, column.dataType)) field
+        else Cast(field, column.dataType, Some("UTC"), EvalMode.LEGACY)
+    }
+  }
+
+  def json: String = {
+    val root = mapper.createObjectNode().put(Stored, stored.json).put(Shown, shown)
+    numbers(root, Keys, keys)
+    numbers(root, Times, times)
+    numbers(root, Expiring, expiring)
+    val names = root.putArray(Used)
+    used.foreach(names.add)
+    root.toString
+  }
+
+  private def numbers(root: ObjectNode, name: String, all: Seq[Int]): Unit = {
+    val array = root.putArray(name)
+    all.foreach(array.add(_))
+  }
+}
+
+private[streamjoin] object RecordedRows {
+  private val mapper = new ObjectMapper
+
+  private val Stored = "stored"
+  private val Shown = "shown"
+  private val Keys = "keys"
+  private val Times = "times"
+  private val Expiring = "expiring"
+  private val Used = "used"
+
+  /** The property with the rows of a side, or of the only input. */
+  def property(side: Option[String]): String = side.fold("rows")(name => s"${name}_rows")
+
+  /** None if an older version has recorded the operator. */
+  def of(properties: Map[String, String], side: Option[String]): Option[RecordedRows] = Try {
+    val root = mapper.readTree(properties(property(side)))
+    def numbers(name: String): Seq[Int] = elements(root, name).map(_.asInt)
+    RecordedRows(
+      DataType.fromJson(root.path(Stored).asText).asInstanceOf[StructType],
+      root.path(Shown).asInt,
+      numbers(Keys),
+      numbers(Times),
+      numbers(Expiring),
+      elements(root, Used).map(_.asText)
+    )
+  }.toOption
+
+  private def elements(root: JsonNode, name: String): Seq[JsonNode] =
+    root.path(name).elements().asScala.toSeq
+}

@@ -1,0 +1,142 @@
+package org.apache.spark.sql.streamjoin.evolve
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.Frames
+import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, d, o}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
+
+import streamjoin.core.Side
+
+/** Columns change in each kind of operator, and in chains of them. */
+class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
+
+  /**
+   * The inputs of a query.
+   *
+   * @param more
+   *   whether they have another column, which is `v` times 1000
+   */
+  private case class Inputs(more: Boolean, v: String) {
+    def apply(streams: Streams, name: String): DataFrame = {
+      val columns = Seq("id", "t", s"CAST(v AS $v) AS v") ++ Option.when(more)("v * 1000 AS more")
+      streams.marked(name).selectExpr(columns: _*).as(name)
+    }
+
+    /** `v`, which rows from before the column was added have alone. */
+    def shown(alias: String): String =
+      if (more) s"IF($alias.more <> $alias.v * 1000, -777, $alias.v)" else s"$alias.v"
+
+    def select(joined: DataFrame): DataFrame = joined.selectExpr(s"${shown("o")} AS a", s"${shown("d")} AS b")
+  }
+
+  private type Query = Inputs => Streams => DataFrame
+
+  private def join(in: Inputs, streams: Streams, on: String = "o.id = d.id") =
+    in(streams, "o").join(in(streams, "d"), expr(on), "left_outer")
+
+  private val windows: Query = in =>
+    streams => in.select(Frames.windows(join(in, streams), Map[Side, String](Side.Right -> "1 hour")))
+
+  private val sorted: Query = in =>
+    streams =>
+      Frames
+        .sorted(in(streams, "o"), "t")
+        .as("o")
+        .selectExpr(s"${in.shown("o")} AS a", s"${in.shown("o")} AS b")
+
+  private def versions(history: Option[String]): Query = in =>
+    streams => {
+      val changes = in(streams, "d").withColumn("op", expr(Operation)).as("d")
+      val joined = in(streams, "o").join(changes, expr("o.id = d.id"), "left_outer")
+      in.select(Frames.temporal(joined, op = Some("op"), history = history))
+    }
+
+  private val closest: Query = in =>
+    streams => in.select(Frames.asof(join(in, streams), "o.t >= d.t", Some("30 minutes")))
+
+  private val chain: Query = in =>
+    streams => {
+      val below = join(in, streams, Hourly)
+        .selectExpr("o.id AS id", "o.t AS t", s"${in.shown("o")} AS a", s"${in.shown("d")} AS b")
+        .as("f")
+      val above = "f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"
+      below
+        .join(in(streams, "e"), expr(above), "left_outer")
+        .selectExpr("a", "b", s"${in.shown("e")} AS c")
+    }
+
+  private val queries = Seq[(String, Query)](
+    "window join" -> windows,
+    "rows in order" -> sorted,
+    "temporal join" -> versions(None),
+    "temporal join with a history" -> versions(Some("1 hour")),
+    "as-of join" -> closest,
+    "chain" -> chain
+  )
+
+  private val ids = Seq("a", "b", "c")
+
+  /** Each batch is half an hour later than the one before. Some versions are deleted. */
+  private def fed(job: Job, batch: Int, inputs: Set[String]): Seq[String] = {
+    def time(minute: Int) = {
+      val all = 600 + 30 * batch + minute
+      f"${all / 60}%02d:${all % 60}%02d"
+    }
+    val all: Seq[(String, Row)] = ids.zipWithIndex.flatMap { case (id, at) =>
+      val v = 10 * batch + at + 1
+      Seq(o(id, time(7 * at), v), "e" -> o(id, time(5 * at), v)._2) ++
+        Option.when((batch + at) % 3 != 0)(d(id, time(4 * at), if ((batch + at) % 4 == 0) -v else v))
+    }
+    val end = if (batch < 8) Nil else Seq("o", "d", "e").map(_ -> o(s"end", "23:00", 999)._2)
+    job.feed((all ++ end).filter(row => inputs(row._1)): _*)
+  }
+
+  for ((name, query) <- queries) test(name) {
+    val inputs = name match {
+      case "chain" => Set("o", "d", "e")
+      case "rows in order" => Set("o")
+      case _ => Set("o", "d")
+    }
+    val first = Inputs(more = false, "INT")
+    val expected = running(job(query(first)))(job => (0 until 9).map(fed(job, _, inputs)))
+    assert(expected.count(_.nonEmpty) > 4)
+    val old = job(query(first))
+    var found = running(old)(job => (0 until 3).map(fed(job, _, inputs)))
+    val later = Seq(
+      (first.copy(more = true), 3 until 5, "3"),
+      (first.copy(v = "BIGINT"), 5 until 7, "2"),
+      (first.copy(more = true, v = "BIGINT"), 7 until 9, "2")
+    )
+    later.foldLeft(old) { case (before, (inputsNow, batches, partitions)) =>
+      val next = before.successor(query(inputsNow))
+      withConf(Evolve -> "exact", StreamJoinConf.Partitions.key -> partitions) {
+        found ++= running(next)(job => batches.map(fed(job, _, inputs)))
+      }
+      next
+    }
+    assert(found == expected)
+  }
+
+  test("a column that decides the match of a version cannot be added") {
+    val in = Inputs(more = true, "INT")
+    val old = job(closest(Inputs(more = false, "INT")))
+    running(old)(fed(_, 0, Set("o", "d")))
+    withConf(Evolve -> "allow") {
+      val needed: Streams => DataFrame = streams =>
+        in.select(
+          Frames.asof(join(in, streams, "o.id = d.id AND o.more > 0"), "o.t >= d.t", Some("30 minutes"))
+        )
+      val error = intercept[Exception](running(old.successor(needed))(fed(_, 1, Set("o", "d"))))
+      val cause = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).collectFirst {
+        case known: AnalysisException => known
+      }
+      assert(
+        cause.map(_.getMessage).exists(_.contains("no more, which the condition or a filter needs")),
+        cause
+      )
+    }
+  }
+}
