@@ -67,6 +67,9 @@ private[streamjoin] object ChangeRules {
     "rowtime_order" -> Map(rules("columns")(ColumnRules(_, "columns", None)))
   )
 
+  /** What must not change in an interval join whose rows carry the times at which they leave. */
+  private val fixedByValues = Set("join_type", "condition", "equality", EquiKeys.ZoneProperty)
+
   private def rejected(property: String): Rule = of => Seq(of.change(property, Effect.Rejected()))
 
   private def columns(side: Side): (String, Rule) = {
@@ -87,9 +90,10 @@ private[streamjoin] object ChangeRules {
     else if (carried.distinct.size > 1)
       Seq(Change(RecordedInterval.CarriedBounds, carried.head, carried.last, Effect.Rejected()))
     else {
+      val ofKind = byKind.getOrElse(is.kind, Map.empty[String, Rule])
       // The times of the rows in state have been computed by the old query.
       val isFixed = carried.head != "none"
-      val rules = if (isFixed) Map.empty[String, Rule] else byKind.getOrElse(is.kind, Map.empty)
+      val rules = if (isFixed) ofKind -- fixedByValues else ofKind
       ColumnRules.checked(
         of,
         of.differing.flatMap(property => rules.getOrElse(property, rejected(property)).apply(of))
