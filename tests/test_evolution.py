@@ -10,7 +10,7 @@ import pytest
 
 JOIN = {"version": 2, "kind": "interval_join", "partitions": 4, "join_type": "inner", "condition": "a"}
 FOR_PROGRAMS = ("routing", "left_rows", "right_rows", "rows", "equalities")
-JOIN |= {name: "x" for name in FOR_PROGRAMS}
+JOIN |= dict.fromkeys(FOR_PROGRAMS, "x")
 
 
 def write(folder: Path, name: str, content: Any) -> None:

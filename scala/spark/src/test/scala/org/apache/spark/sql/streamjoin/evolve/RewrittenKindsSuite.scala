@@ -129,6 +129,19 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
     assert(found == expected)
   }
 
+  test("a join that was taken over from Spark's own") {
+    val query: Query = in => streams => in.select(join(in, streams, Hourly))
+    val first = Inputs(more = false, "INT")
+    def out(job: Job, batches: Range) = running(job)(job => batches.flatMap(fed(job, _, Set("o", "d"))))
+    val expected = out(job(query(first)), 0 until 9)
+    val old = job(query(first))
+    val ofSpark = withConf("spark.streamjoin.enabled" -> "false")(out(old, 0 until 2))
+    val ofOurs = withConf(Evolve -> "exact") {
+      out(old, 2 until 4) ++ out(old.successor(query(first.copy(more = true))), 4 until 9)
+    }
+    assert((ofSpark ++ ofOurs).sorted == expected.sorted)
+  }
+
   test("a column that decides the match of a version cannot be added") {
     val in = Inputs(more = true, "INT")
     val old = job(closest(Inputs(more = false, "INT")))
