@@ -226,6 +226,25 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
+  test("an aggregation opens no window again if another change follows and is abandoned") {
+    withConf(Evolve -> "allow") {
+      val old = after(counted(half), 5)
+      val wider = old.successor(counted(two))
+      running(wider)(feed(_, 5))
+      val abandoned = wider.successor(counted(hour))
+      abandoned.sink = _ => throw new IllegalStateException("no room")
+      running(abandoned)(job => intercept[StreamingQueryException](feed(job, 6)))
+      val again = abandoned.successor(counted(two))
+      running(again) { job =>
+        job.settle()
+        (7 until 12).foreach(feed(job, _))
+      }
+      val windows = Seq(old, wider, again).flatMap(_.seen).flatMap(_.rows).map(_.takeWhile(_ != ' '))
+      assert(windows.size > 8)
+      assert(windows.distinct == windows)
+    }
+  }
+
   test("an order above a wider join never goes back") {
     withConf(Evolve -> "allow") {
       def ordered(query: ChangedQuery)(streams: Streams) = {

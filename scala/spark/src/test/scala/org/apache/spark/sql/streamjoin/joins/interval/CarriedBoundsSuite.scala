@@ -218,6 +218,15 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("the longest lifetime may be longer than any time") {
+    withConf("spark.streamjoin.maxLifetime" -> "200000000d") {
+      carries(Simple) { job =>
+        job.feed(order("a", "10:00", "9999-12-31T00:00"))
+        assert(job.feed(delivery("a", "10:30")) == Seq("a"))
+      }
+    }
+  }
+
   test("with keep, a row stays as long as it says") {
     withConf("spark.streamjoin.beyondMaxLifetime" -> "keep") {
       carries(Simple) { job =>
@@ -342,7 +351,12 @@ private object CarriedBoundsSuite {
     "o.id = d.id AND d.t >= o.t - INTERVAL 2 MINUTES AND " +
       "d.t + INTERVAL 1 MINUTE <= least(o.until, o.t + INTERVAL 10 MINUTES) AND o.v > d.v",
     "o.id = d.id AND o.t > d.t AND d.until > o.t",
-    "d.t BETWEEN o.t AND o.until AND o.v < d.v"
+    "d.t BETWEEN o.t AND o.until AND o.v < d.v",
+    // More comparisons with the value than the one by which rows leave.
+    "o.id = d.id AND d.t >= o.t AND d.t BETWEEN o.until - INTERVAL 2 MINUTES AND o.until",
+    "o.id = d.id AND o.t <= d.until AND d.t <= o.until AND d.until <= o.until",
+    "o.id = d.id AND d.t >= o.t AND d.t <= o.until AND d.t <= o.until - INTERVAL 1 MINUTE",
+    "o.id = d.id AND d.t >= o.t AND d.t = o.until"
   )
 
   private val Origin = JoinTest.at("10:00").getTime
