@@ -1,0 +1,115 @@
+package org.apache.spark.sql.streamjoin.operator
+
+import org.scalatest.Assertion
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+
+/**
+ * A batch that has reached the sink and was not committed, as after a kill. A sink that has its rows
+ * skips it, so no task runs: what the attempt before has written to the state counts, and not what
+ * the query would write by its settings of now.
+ */
+class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
+  import JoinTest._
+
+  private def partitions(number: Int) = StreamJoinConf.Partitions.key -> number.toString
+
+  private val query: Query = picked("full_outer")
+
+  private lazy val expected: Seq[String] = running(job(query)) { job =>
+    story.foreach(fed(job, _))
+    received(job)
+  }
+
+  /** The last batch is planned again, and skipped. */
+  private def skippingLast(job: Job, settings: (String, String)*): Job = {
+    job.skipped = Set(job.uncommit())
+    starting(job, settings: _*)
+  }
+
+  private def continues(job: Job, from: Int): Assertion = {
+    story.drop(from).foreach(fed(job, _))
+    assert(received(job) == expected)
+  }
+
+  for ((name, settings) <- Seq("default store" -> Nil, "RocksDB" -> Seq(rocksDb)))
+    test(s"another number of partitions counts from the batch after, $name") {
+      withConf(settings: _*)(running(job(query)) { job =>
+        story.take(3).foreach(fed(job, _))
+        skippingLast(job, partitions(5))
+        fed(job, story(3))
+        assert(job.joins.map(_.numPartitions) == Seq(5))
+        starting(job)
+        continues(job, from = 4)
+      })
+    }
+
+  for ((name, settings) <- Seq("default store" -> Nil, "RocksDB" -> Seq(rocksDb)))
+    test(s"a number of partitions that the batch has run with counts, $name") {
+      withConf(settings: _*)(running(job(query)) { job =>
+        story.take(3).foreach(fed(job, _))
+        starting(job, partitions(5))
+        fed(job, story(3))
+        skippingLast(job, partitions(2))
+        fed(job, story(4))
+        assert(job.joins.map(_.numPartitions) == Seq(2))
+        starting(job)
+        continues(job, from = 5)
+      })
+    }
+
+  test("another state store counts from the batch after") {
+    running(job(query)) { job =>
+      story.take(3).foreach(fed(job, _))
+      skippingLast(job, rocksDb)
+      continues(job, from = 3)
+    }
+  }
+
+  test("a batch of a changed query belongs to that query, even if the old one is started again") {
+    withConf("spark.streamjoin.evolve" -> "exact") {
+      running(job(picked("left_outer"))) { old =>
+        story.take(3).foreach(fed(old, _))
+        val changed = old.stop().successor(picked("inner"))
+        running(changed)(fed(_, story(3)))
+        val again = changed.successor(picked("left_outer"))
+        again.skipped = Set(changed.uncommit())
+        withConf("spark.streamjoin.evolve" -> "reject")(running(again) { job =>
+          val failed = intercept[StreamingQueryException](fed(job, story(4)))
+          assert(failed.getMessage.contains("STREAMJOIN_CHECKPOINT_CHANGED"), failed)
+        })
+        val next = again.successor(picked("inner"))
+        running(next) { job =>
+          story.drop(5).foreach(fed(job, _))
+          val found = Seq(old, changed, next).flatMap(_.seen).flatMap(_.rows).sorted
+          val pairs = expected.filterNot(_.contains("-"))
+          val padded = old.seen.flatMap(_.rows).filter(_.contains("-"))
+          assert(found == (pairs ++ padded).sorted)
+        }
+      }
+    }
+  }
+
+  test("a take-over that another query has begun is begun anew") {
+    val sparks = job(picked("left_outer"))
+    starting(sparks, plain)
+    story.take(3).foreach(fed(sparks, _))
+    val attempt = sparks.stop().successor(picked("inner"))
+    attempt.sink = batch => {
+      batch.collect(): Unit
+      throw new IllegalStateException("the sink fails")
+    }
+    starting(attempt, exact)
+    intercept[StreamingQueryException](fed(attempt, story(3)))
+    val next = attempt.stop().successor(picked("left_outer"))
+    starting(next, exact)
+    try {
+      story.drop(4).foreach(fed(next, _))
+      val found = Seq(sparks, next).flatMap(_.seen).flatMap(_.rows).sorted
+      assert(found == ofSpark(picked("left_outer")))
+    } finally next.stop(): Unit
+  }
+}
