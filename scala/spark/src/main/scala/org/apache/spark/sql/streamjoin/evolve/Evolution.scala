@@ -136,6 +136,10 @@ final private[streamjoin] class Evolution private (
     )
   }
 
+  /** The watermarks of the batch before. */
+  def appliedBefore(watermarks: QueryWatermarks): QueryWatermarks =
+    applied(watermarks).copy(isOfQueryBefore = changes.nonEmpty)
+
   private def gaps(ordinal: Int): Seq[Gap] =
     unchanged(ordinal).flatMap(_.later).map(of => Gap(batch, of.key, of.below, of.completeFrom))
 

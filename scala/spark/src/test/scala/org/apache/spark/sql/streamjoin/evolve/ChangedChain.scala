@@ -93,7 +93,9 @@ final private[evolve] class ChangedChain(seed: Int) {
 
   val before: ChainQuery = random.nextInt(4) match {
     case 0 => ChainQuery(link("b", "inner", "left_outer", "left_anti"), Sorted)
-    case 1 => ChainQuery(link("b", "inner", "left_outer").copy(lowest = 0), Windowed)
+    case 1 =>
+      val window = link("b", "inner", "left_outer").copy(lowest = 0, highest = random.between(5, 30))
+      ChainQuery(window, Windowed)
     case _ =>
       // What a join above a changed one sees is known; when it sees a padded row is not.
       val below = if (isUpper) link("b", "inner") else link("b", "inner", "left_outer", "left_semi", "left_anti")
