@@ -450,7 +450,7 @@ private[streamjoin] object BatchBinding extends Logging {
     operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain, keepsSparks = takesOver)
     new BatchBinding(
       batch,
-      evolution.applied(late),
+      evolution.appliedBefore(late),
       evolution
         .applied(eviction)
         .begun(

@@ -151,6 +151,10 @@ final private[streamjoin] class Evolution private (
     )
   }
 
+  /** The watermarks of the batch before. */
+  def appliedBefore(watermarks: QueryWatermarks): QueryWatermarks =
+    applied(watermarks).copy(isOfQueryBefore = changes.nonEmpty)
+
   private def gaps(ordinal: Int): Seq[Gap] =
     accepted(ordinal).flatMap(_.later).map(of => Gap(batch, of.key, of.below, of.completeFrom))
 
