@@ -185,7 +185,7 @@ def arrange(
     Each batch writes one version, which all keys share. Queries read it as a table (:func:`streamjoin.arrangement`), as
     a stream of changes (``spark.readStream.format("streamjoin")``), or join it with others
     (:func:`streamjoin.delta_join`). One query maintains an arrangement, from one checkpoint. The number of its
-    partitions is the value of ``spark.sql.shuffle.partitions`` when it was created.
+    partitions is ``spark.streamjoin.partitions``, which may change when the query restarts.
 
     Args:
         df: A streaming DataFrame. With ``op`` it is a changelog: its rows insert, update and delete rows by the first

@@ -12,6 +12,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   BlockFiles,
   BlockRef,
+  IndexPartition,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.state.IndexMemory
@@ -21,6 +22,8 @@ import org.apache.spark.sql.streamjoin.state.IndexMemory
  *
  * @param version
  *   version whose changes it contains, or whose rows if it belongs to a base
+ * @param part
+ *   selects the rows that belong to the index, unless all do
  */
 final private[streamjoin] class FileBlock(
     root: Path,
@@ -28,7 +31,8 @@ final private[streamjoin] class FileBlock(
     file: String,
     ref: BlockRef,
     hadoopConf: Configuration,
-    memory: BlockMemory
+    memory: BlockMemory,
+    part: Option[IndexPartition] = None
 ) extends LoadedBlock {
   private var loaded: Array[Byte] = _
   private var released = false
@@ -53,7 +57,9 @@ final private[streamjoin] class FileBlock(
       newest.bases.exists(base => base.version == version && filesOf(base)(file))
     else newest.oldestNeeded <= version
 
-  def rawBytes: Int = ref.rawBytes
+  /** Its bytes in memory; if it is a part of a block, at most as many before it has been read. */
+  def rawBytes: Int = rawSize
+  @volatile private var rawSize = ref.rawBytes
 
   override def bytes: Array[Byte] = {
     isUsed = true
@@ -61,8 +67,10 @@ final private[streamjoin] class FileBlock(
     if (present != null) present
     else {
       val read =
-        try BlockFiles.read(root, file, ref, hadoopConf)
-        catch {
+        try {
+          val all = BlockFiles.read(root, file, ref, hadoopConf)
+          part.fold(all)(_.select(all))
+        } catch {
           case error: Throwable =>
             memory.countFailure(root)
             throw error
@@ -71,6 +79,7 @@ final private[streamjoin] class FileBlock(
         val first = loaded == null && !released
         if (first) {
           loaded = read
+          rawSize = read.length
           markUnloaded(false)
         }
         first

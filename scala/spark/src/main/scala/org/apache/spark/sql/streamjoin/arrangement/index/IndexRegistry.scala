@@ -20,6 +20,8 @@ import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
  * it. An index whose versions do not precede the requested one is replaced too: after a restore, an
  * arrangement gets other versions with the same numbers.
  *
+ * Readers may have different numbers of partitions, each with its own indexes.
+ *
  * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
  * the newest base that is not newer than the oldest version it serves, then the changes of each
  * version.
@@ -85,7 +87,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       stats: LoadStats
   ): KeyIndex = {
     sweeper: Unit
-    val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition)
+    val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition, arrangement.meta.partitions)
     val root = new Path(arrangement.root)
     val slot = slots.computeIfAbsent(key, _ => new IndexSlot(blockMemory))
     val found = slot.synchronized {
@@ -191,7 +193,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
 private[streamjoin] object IndexRegistry {
 
-  final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
+  final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int, of: Int)
 
   /** Whether this process has ever had an index of an arrangement. */
   def isBegun: Boolean = ofProcess.isDefined

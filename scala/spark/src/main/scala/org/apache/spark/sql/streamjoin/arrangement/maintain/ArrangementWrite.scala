@@ -74,7 +74,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
       outputs.flatMap(_.origin).distinct.foreach(run.checkOrigin(folder, _, before))
       val next = following(folder, epoch, before, outputs).copy(batch = batch, run = run.run)
-      try new VersionLog(session, root).add(epoch, next)
+      try new VersionLog(session, folder).add(epoch, next)
       catch {
         case NonFatal(error) =>
           // Another run may be the cause, which Spark's error does not say.
@@ -104,11 +104,11 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
   private def startBase(folder: ArrangementFolder, manifest: Manifest): Unit =
     for {
       query <- RunningQuery.of(session, queryId)
-      if Base.isNeeded(manifest) && !RunningQuery.endsByItself(query)
+      if run.needsBase(manifest) && !RunningQuery.endsByItself(query)
       runId = query.runId
     } run.startBase(
       new BaseInBackground(
-        ArrangementRef(root.toString, folder.meta),
+        ArrangementRef(root.toString, folder.meta.copy(partitions = run.partitions)),
         manifest,
         runId,
         IndexSettings.of(SQLConf.get),
@@ -148,8 +148,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       counts(name) = counts.getOrElse(name, 0L) + change
     })
     // A gauge: a partition without a task keeps its value.
-    val negativeRows = (before.fold(Map.empty[Int, Long])(_.negativeRows) ++ outputs.flatMap(_.negativeRows))
-      .filter(_._2 > 0)
+    val known = before.filter(_.partitions == run.partitions).fold(Map.empty[Int, Long])(_.negativeRows)
+    val negativeRows = (known ++ outputs.flatMap(_.negativeRows)).filter(_._2 > 0)
     counts(Manifest.NegativeRows) = negativeRows.values.sum
     base.foreach(_ => counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum)
     counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) -
@@ -159,6 +159,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       queryId,
       now,
       since,
+      run.partitions,
       Manifest.keptBases(bases, since),
       changes,
       baseFiles,

@@ -23,6 +23,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   /** The newest version when the run started, or -1. */
   private var begun: Option[Long] = None
+  private var ownPartitions = 0
   private var found: Option[Manifest] = None
   private var hasCommitted = false
   private var hasSaid = false
@@ -41,13 +42,26 @@ final private[streamjoin] class MaintainingRun extends Logging {
   /** Whether [[begin]] has been called. */
   def isBegun: Boolean = begun.isDefined
 
+  /** The number of partitions of the files that the run writes. */
+  def partitions: Int = ownPartitions
+
   /** Resets the state of the sources that the previous run recorded, which may be outdated. */
-  def begin(folder: ArrangementFolder): Unit = {
+  def begin(folder: ArrangementFolder, partitions: Int): Unit = {
     folder.removeUnfinished(CaughtUp.File, Claim.File)
+    ownPartitions = partitions
     val version = folder.newest
     begun = Some(version)
     found = if (version < 0) None else Some(folder.manifest(version))
     found.foreach(manifest => CaughtUp.write(folder, CaughtUp(version, isSo = false, Some(manifest.id))))
+    found.filter(_.partitions != partitions).foreach { before =>
+      logWarning(
+        s"${folder.root} has $partitions partitions from its next version on, and " +
+          s"${before.partitions} before. Queries that read it continue."
+      )
+    }
+    hasOtherBase = found.flatMap(_.bases.lastOption).exists { base =>
+      folder.manifestOf(base.manifest).exists(_.partitions != partitions)
+    }
   }
 
   /**
@@ -170,6 +184,13 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   @volatile private var base: Option[BaseInBackground] = None
 
+  /**
+   * The newest base has another number of partitions. An index then reads more blocks than it
+   * needs, so a new base is written soon.
+   */
+  private var hasOtherBase = false
+  def needsBase(at: Manifest): Boolean = hasOtherBase || Base.isNeeded(at)
+
   /** The version of the base that is being written. Its files must stay readable. */
   def baseVersion: Option[Long] = base.map(_.version)
 
@@ -184,11 +205,14 @@ final private[streamjoin] class MaintainingRun extends Logging {
   def takeBase(): Option[Base] = {
     val ended = base.flatMap(_.written)
     if (ended.isDefined) base = None
-    ended.flatMap(_.toOption)
+    val found = ended.flatMap(_.toOption)
+    if (found.isDefined) hasOtherBase = false
+    found
   }
 
   /** Called when a batch has written a base of a later version. */
   def cancelBase(): Unit = {
+    hasOtherBase = false
     base.foreach(_.cancel())
     base = None
   }

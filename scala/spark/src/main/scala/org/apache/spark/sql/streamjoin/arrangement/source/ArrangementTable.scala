@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.source
 
+import java.util.concurrent.ConcurrentHashMap
 import java.util.{EnumSet, Map => JMap, Set => JSet, UUID}
 
 import scala.jdk.CollectionConverters._
@@ -14,7 +15,12 @@ import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangementWriteBuilder, MaintainingRun}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  ChangeColumns,
+  InputKind
+}
 import org.apache.spark.sql.streamjoin.base.OptionValues
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -58,7 +64,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
   /** Checks all options, before a query starts. */
   def checked: this.type = {
     Seq(version, maxVersions, maxRows)
-    TableOptions(this): Unit
+    TableOptions(this)(None): Unit
     this
   }
 
@@ -75,8 +81,11 @@ private[streamjoin] object ArrangementOptions {
 }
 
 /** An arrangement as a source of its rows, and as the sink of `sj.arrange`. */
-private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
-    extends Table
+private[streamjoin] class ArrangementTable(
+    rows: StructType,
+    val options: ArrangementOptions,
+    partitions: ReaderPartitions = new ReaderPartitions
+) extends Table
     with SupportsRead
     with SupportsWrite
     with ReportsSinkMetrics {
@@ -95,22 +104,25 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(false)
 
   protected def scan(changes: Boolean): Scan = {
-    val meta = options.open().meta
+    val ref = reference
+    val meta = ref.meta
     if (types(rows) != types(meta.schema))
       throw OptionValues.rejected(
         "schema",
         rows.toDDL,
         s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
       )
-    val ref = ArrangementRef(options.root.toString, meta)
     new ArrangementScan(ref, options, changes, newest.getOrElse(new NewestVersion))
   }
+
+  /** The arrangement, with the number of partitions that it had when this was first called. */
+  def reference: ArrangementRef = ArrangementRef(options.root.toString, partitions.in(options.open()))
 
   /** The newest version that its scans see; none if each scan determines its own. */
   def newest: Option[NewestVersion] = None
 
   /** A copy of the table whose scans all see the same newest version. */
-  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options) {
+  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options, partitions) {
     override def newest: Option[NewestVersion] = Some(shared)
   }
 
@@ -143,6 +155,20 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
 
   /** The table of changes, for streams. */
   def changes: ChangesTable = new ChangesTable(rows, options)
+}
+
+/**
+ * How many partitions an arrangement has for a reader. The maintaining query may change the number;
+ * a reader keeps the one that it has found first, so that its indexes and its state do not
+ * move.
+ */
+final private[streamjoin] class ReaderPartitions {
+  private val known = new ConcurrentHashMap[UUID, Int]
+
+  def in(folder: ArrangementFolder): ArrangementMeta = {
+    val meta = folder.meta
+    meta.copy(partitions = known.computeIfAbsent(meta.id, _ => folder.current.partitions))
+  }
 }
 
 /**

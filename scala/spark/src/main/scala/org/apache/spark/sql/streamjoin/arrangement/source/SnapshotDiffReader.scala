@@ -89,21 +89,28 @@ final private[streamjoin] class SnapshotDiffReader(
         .iterator
         .flatMap(changesOf(partition, _))
 
-  private def changesOf(partition: Int, manifest: Manifest): Iterator[Change] =
+  private def changesOf(partition: Int, manifest: Manifest): Iterator[Change] = {
+    val part = IndexPartition(meta, 0, partition)
+    val takesAll = part.takesAll(manifest.partitions)
     for {
       file <- manifest.changes.iterator
       block <- file.blocks.iterator
-      if block.index == 0 && block.partition == partition
+      if block.index == 0 && part.canBeIn(block, manifest.partitions)
       version = manifest.version
       bytes = IndexLoader.orRetained(arrangement, version - 1, folder) {
         BlockFiles.read(root, file.path, block, hadoopConf)
       }
       at <- positions(bytes)
-    } yield {
-      val row = new UnsafeRow(meta.schema.length)
-      Block.point(row, bytes, at)
-      Change(row, version, Block.copies(bytes, at).toLong)
-    }
+      row = rowAt(bytes, at)
+      if takesAll || part.has(row)
+    } yield Change(row, version, Block.copies(bytes, at).toLong)
+  }
+
+  private def rowAt(bytes: Array[Byte], at: Int): UnsafeRow = {
+    val row = new UnsafeRow(meta.schema.length)
+    Block.point(row, bytes, at)
+    row
+  }
 
   private def positions(bytes: Array[Byte]): Iterator[Int] =
     Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)

@@ -47,6 +47,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   def exists: Boolean = fs.exists(metaFile)
 
   /**
+   * The first description.
+   *
    * @throws org.apache.spark.sql.AnalysisException
    *   if there is no arrangement, or it has another format
    */
@@ -59,6 +61,10 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       }
     ArrangementMeta.fromJson(json, metaFile.toString)
   }
+
+  /** The description with the number of partitions of the newest version. */
+  def current: ArrangementMeta =
+    Option(newest).filter(_ >= 0).fold(meta)(version => meta.copy(partitions = manifest(version).partitions))
 
   /** Writes the description of the arrangement, unless it already exists. */
   def create(meta: ArrangementMeta): Unit = {
@@ -129,9 +135,9 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     try {
       val node = mapper.readTree(readFully(path))
       val format = Option(node.get("version")).map(_.asInt)
-      if (!format.contains(ArrangementMeta.Format))
-        throw unreadable(path, s"it has format ${format.getOrElse("none")}")
-      Some(Manifest.fromJson(node))
+      if (!format.exists(Manifest.Readable))
+        throw unreadable(path, ArrangementMeta.otherFormat(format, Manifest.Readable))
+      Some(Manifest.fromJson(node, meta.partitions))
     } catch {
       case _: FileNotFoundException => None
       case damaged: JacksonException =>

@@ -13,7 +13,7 @@ import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangementWrite, MaintainerCheckpoint}
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 
 /**
  * `start()` of a query that maintains an arrangement: the first query defines the arrangement, and
@@ -41,7 +41,7 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
             "arrangement" -> arrange.root,
             "target" -> table.options.root
           )
-        table.run.begin(table.options.open())
+        table.run.begin(table.options.open(), meta.partitions)
       case _ =>
     }
     if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
@@ -61,14 +61,17 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
     def folder = new ArrangementFolder(new Path(arrange.root), hadoopConf)
     val (found, own) = (folder, new MaintainerCheckpoint(checkpoint, hadoopConf))
     // Generated here, because the writer may be started again after the arrangement was dropped.
-    lazy val anew = arrange.meta.copy(id = UUID.randomUUID())
+    val set = StreamJoinConf.setPartitions
+    lazy val anew =
+      arrange.meta.copy(id = UUID.randomUUID(), partitions = set.getOrElse(arrange.meta.partitions))
     if (!found.exists) {
       own.check(found)
       found.create(anew)
     } else if (found.newest < 0) {
       own.check(found)
       // Nothing has been written or read yet.
-      if (changed(arrange.meta, found.meta).nonEmpty) found.redefine(anew)
+      val others = set.exists(_ != found.meta.partitions)
+      if (others || changed(arrange.meta, found.meta).nonEmpty) found.redefine(anew)
     } else {
       changed(arrange.meta, found.meta).foreach { case (what, was, is) =>
         throw StreamJoinErrors.analysis(
@@ -84,7 +87,8 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       ArrangementWrite.checkOwner(found.root, found.manifest(found.newest), query)
       own.check(found)
     }
-    folder.meta
+    val is = folder.current
+    set.fold(is)(number => is.copy(partitions = number))
   }
 
   /** The first part of a definition that differs, with both values. */

@@ -98,6 +98,73 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
+  for ((name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L))
+    test(s"readers with any number of partitions read files with any other, with $name") {
+      for (seed <- 0 until seeds) withFiles() { files =>
+        val random = new Random(seed)
+        val indexes = registry(limit)
+        for (_ <- 0 until 6) {
+          files.written = 1 + random.nextInt(8)
+          grow(files, random, 1 + random.nextInt(3))
+          for (of <- Seq(2, 1 + random.nextInt(8))) {
+            val ref = files.refOf(of)
+            val low = random.nextInt(files.newest.toInt + 1).toLong
+            val index = random.nextInt(2)
+            val key = files.rowKey(index)
+            val found = Model.sum((0 until of).iterator.flatMap { partition =>
+              val high = files.idOf(files.newest)
+              val own = indexes.get(ref, index, partition, low, high, files.conf, new LoadStats)
+              own.rowsOf(low).map { case (row, copies) =>
+                assert(key.partition(row, of) == partition, s"$of partitions, seed $seed")
+                Item.of(row) -> copies
+              }
+            })
+            assert(found == files.collections(low.toInt), s"$of partitions, version $low, seed $seed")
+            checkChanges(files, ref, low, indexes)
+          }
+          if (random.nextInt(3) == 0) indexes.clear()
+        }
+        indexes.clear()
+        assert(indexes.bytes == 0, s"seed $seed")
+      }
+    }
+
+  /** The changes after a version lead to the newest one. */
+  private def checkChanges(
+      files: ArrangementFiles,
+      ref: ArrangementRef,
+      low: Long,
+      indexes: IndexRegistry
+  ): Unit = {
+    def snapshot(version: Long) = Snapshot(version, id = Some(files.idOf(version).id))
+    val reader = new SnapshotDiffReader(ref, indexes, files.conf)
+    val changes = (0 until ref.meta.partitions).flatMap { partition =>
+      reader.changes(partition, snapshot(low), snapshot(files.newest)).map { change =>
+        Item.of(change.row) -> change.copies.toInt
+      }
+    }
+    assert(Model.plus(files.collections(low.toInt), changes) == files.collections.last)
+  }
+
+  test("a block that belongs to one partition is not filtered, and one that cannot is not read") {
+    withFiles() { files =>
+      files.written = 4
+      files.add((0 until 40).map(at => Item(Some(at), "", 0) -> 1))
+      def loaded(of: Int) = {
+        val stats = new LoadStats
+        val registry = this.registry()
+        registry.get(files.refOf(of), 0, 0, 0, files.idOf(0), files.conf, stats)
+        (stats.rows, registry.bytes)
+      }
+      val (all, bytes) = loaded(1)
+      assert(all == 40)
+      assert(loaded(4)._1 < 20)
+      assert(loaded(8)._1 == loaded(4)._1, "the same block, of which half belongs to the partition")
+      assert(loaded(3)._1 == 40)
+      assert(loaded(3)._2 < bytes, "rows of other partitions take no memory")
+    }
+  }
+
   test("an index advances by the changes, and is replaced if it cannot") {
     withFiles() { files =>
       val random = new Random(1)
@@ -376,7 +443,7 @@ class IndexRegistrySuite extends AnyFunSuite {
   test("recently read manifests are kept while they fit") {
     val files = Seq(BlockFile("file", Seq.fill(1000)(BlockRef(0, 0, 0, 1, 1, 1, 0))))
     def manifest(version: Int, changes: Seq[BlockFile]) =
-      Manifest(version.toLong, UUID.randomUUID(), 0, 0, Nil, changes, Nil, Map.empty)
+      Manifest(version.toLong, UUID.randomUUID(), 0, 0, 1, Nil, changes, Nil, Map.empty)
     def key(version: Int) = ("root", new UUID(0, 0), version.toLong)
     val size = RecentManifests.sizeOf(manifest(0, files))
     assert(RecentManifests.sizeOf(manifest(0, Nil)) < size / 20)
