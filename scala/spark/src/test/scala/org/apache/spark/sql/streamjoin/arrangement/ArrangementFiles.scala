@@ -187,6 +187,10 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     ids += newest -> files.manifest(newest).id
   }
 
+  /** Removes the files with the changes of a version. */
+  def removeChanges(version: Long): Unit =
+    assert(files.fs.delete(new Path(root, s"${ArrangementFolder.Changes}/$version"), true))
+
   /** Removes the bases that the newest manifest does not keep. */
   def removeBases(): Unit = files.removeBases(files.baseNumbers.diff(bases.map(_.manifest)))
 

@@ -68,8 +68,9 @@ final private[streamjoin] class FileBlock(
     else {
       val read =
         try {
-          val all = BlockFiles.read(root, file, ref, hadoopConf)
-          part.fold(all)(_.select(all))
+          part.fold(BlockFiles.read(root, file, ref, hadoopConf)) {
+            memory.parts.get(root, file, ref, _, hadoopConf)
+          }
         } catch {
           case error: Throwable =>
             memory.countFailure(root)
@@ -123,6 +124,7 @@ final private[streamjoin] class FileBlock(
  * reread when a probe needs them.
  */
 final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
+  val parts = new BlockParts(memory)
 
   /** The next block to unload comes first. */
   private val loaded = new LinkedHashSet[FileBlock]
@@ -143,6 +145,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   private[arrangement] def add(block: FileBlock): Unit = {
     synchronized(loaded.add(block))
     memory.add(block.rawBytes.toLong)
+    while (memory.exceeded && parts.dropOne()) {}
     while (memory.exceeded && unloadOne()) synchronized(unloadedSoFar += 1)
   }
 
@@ -188,9 +191,12 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   /** Releases the blocks of an index that satisfy a condition. */
   private[index] def release(index: KeyIndex)(which: FileBlock => Boolean): Unit =
     index.usedBlocks.foreach {
-      case block: FileBlock if which(block) =>
-        synchronized(loaded.remove(block))
-        memory.add(-block.release())
+      case block: FileBlock if which(block) => release(block)
       case _ =>
     }
+
+  private[index] def release(block: FileBlock): Unit = {
+    synchronized(loaded.remove(block))
+    memory.add(-block.release())
+  }
 }

@@ -200,14 +200,23 @@ final private[index] class IndexLoader(
         file <- files.iterator
         block <- file.blocks.iterator
         if block.index == index && part.canBeIn(block, written)
+        loaded = new FileBlock(root, version, file.path, block, hadoopConf, blockMemory, selected)
+        size = if (selected.isDefined) sizeOfPart(loaded) else block.rawBytes
+        if size > 0
       } yield {
-        stats.rows += block.rows
+        if (selected.isEmpty) stats.rows += block.rows
         stats.bytes += block.bytes
-        val loaded = new FileBlock(root, version, file.path, block, hadoopConf, blockMemory, selected)
-        // Read now: how many rows belong to the partition is not known before.
-        (loaded, if (selected.isDefined) loaded.bytes.length else block.rawBytes)
+        (loaded, size)
       }
     )
+  }
+
+  /** Reads it: how many of the rows belong to the partition is not known before. */
+  private def sizeOfPart(block: FileBlock): Int = {
+    val part = block.bytes
+    stats.rows += BlockParts.rows(part)
+    if (part.isEmpty) blockMemory.release(block)
+    part.length
   }
 
   /** Drops rows that no reader needs, once there are many. */

@@ -10,7 +10,13 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Manifest, VersionId}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BlockRef,
+  IndexPartition,
+  Manifest,
+  VersionId
+}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
 /**
@@ -124,6 +130,15 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
   }
 
+  /** The rows of a block that belong to a partition of a reader. */
+  def blockOf(
+      root: Path,
+      file: String,
+      ref: BlockRef,
+      part: IndexPartition,
+      hadoopConf: Configuration
+  ): Array[Byte] = blockMemory.parts.get(root, file, ref, part, hadoopConf)
+
   /** A task requests an index once, and then uses it until it ends. */
   private def keepWhileUsed(slot: IndexSlot): Unit = Option(TaskContext.get()).foreach { context =>
     val task = context.taskAttemptId()
@@ -151,6 +166,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       idleNanos: Long = idleNanos,
       scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
   ): Unit = {
+    blockMemory.parts.dropOld(math.min(idleNanos, PartsNanos))
     val now = System.nanoTime()
     val byUse = slots.asScala.toSeq.map { case (key, slot) => (slot.usedAt, key, slot) }.sortBy(_._1)
     byUse.foreach { case (_, key, slot) =>
@@ -182,6 +198,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** Empties the registry, as if the process had just started. */
   def clear(): Unit = {
     manifests.clear()
+    blockMemory.parts.dropOld(0)
     slots.asScala.foreach { case (key, slot) =>
       slot.synchronized {
         slot.drop()
@@ -194,6 +211,9 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 private[streamjoin] object IndexRegistry {
 
   final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int, of: Int)
+
+  /** How long the parts of a block are kept for the other partitions of a reader. */
+  private val PartsNanos = TimeUnit.SECONDS.toNanos(30)
 
   /** Whether this process has ever had an index of an arrangement. */
   def isBegun: Boolean = ofProcess.isDefined

@@ -98,12 +98,11 @@ final private[streamjoin] class SnapshotDiffReader(
       if block.index == 0 && part.canBeIn(block, manifest.partitions)
       version = manifest.version
       bytes = IndexLoader.orRetained(arrangement, version - 1, folder) {
-        BlockFiles.read(root, file.path, block, hadoopConf)
+        if (takesAll) BlockFiles.read(root, file.path, block, hadoopConf)
+        else registry.blockOf(root, file.path, block, part, hadoopConf)
       }
       at <- positions(bytes)
-      row = rowAt(bytes, at)
-      if takesAll || part.has(row)
-    } yield Change(row, version, Block.copies(bytes, at).toLong)
+    } yield Change(rowAt(bytes, at), version, Block.copies(bytes, at).toLong)
   }
 
   private def rowAt(bytes: Array[Byte], at: Int): UnsafeRow = {

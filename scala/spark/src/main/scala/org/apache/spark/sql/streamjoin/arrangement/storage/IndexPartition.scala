@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
 import scala.annotation.tailrec
+import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
@@ -27,7 +28,7 @@ import org.apache.spark.unsafe.Platform
  * @param fields
  *   number of columns of a row
  */
-final private[streamjoin] class IndexPartition(number: Int, of: Int, key: RowKey, fields: Int) {
+final private[streamjoin] class IndexPartition(val number: Int, val of: Int, key: RowKey, fields: Int) {
   import IndexPartition._
 
   /**
@@ -40,32 +41,44 @@ final private[streamjoin] class IndexPartition(number: Int, of: Int, key: RowKey
   /** Whether all rows of each block that it can be in belong to it. */
   def takesAll(written: Int): Boolean = written % of == 0
 
-  def has(row: UnsafeRow): Boolean = key.partition(row, of) == number
-
-  /** The rows of a block that belong to the partition, as a block. */
-  def select(block: Array[Byte]): Array[Byte] = {
+  /** The rows of a block that belong to each partition of the reader, as blocks. */
+  def divide(block: Array[Byte]): IndexedSeq[Array[Byte]] = {
+    val owners = new mutable.ArrayBuilder.ofInt
+    val sizes = new Array[Int](of)
     val row = new UnsafeRow(fields)
-    val kept = new Array[Byte](block.length)
-    var used = 0
-    var at = 0
-    while (at < block.length) {
+    rowsOf(block) { (at, size) =>
       Block.point(row, block, at)
-      val next = Block.next(block, at)
-      if (has(row)) {
-        Platform.copyMemory(block, start + at, kept, start + used, (next - at).toLong)
-        used += next - at
-      }
-      at = next
+      val owner = key.partition(row, of)
+      owners += owner
+      sizes(owner) += size
     }
-    java.util.Arrays.copyOf(kept, used)
+    val parts = sizes.map(size => if (size == 0) Empty else new Array[Byte](size))
+    val (ofRows, used) = (owners.result().iterator, new Array[Int](of))
+    rowsOf(block) { (at, size) =>
+      val owner = ofRows.next()
+      Platform.copyMemory(block, Start + at, parts(owner), Start + used(owner), size.toLong)
+      used(owner) += size
+    }
+    parts.toIndexedSeq
   }
 }
 
 private[streamjoin] object IndexPartition {
-  private val start = Platform.BYTE_ARRAY_OFFSET.toLong
+  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
+  private val Empty = Array.emptyByteArray
 
   def apply(meta: ArrangementMeta, index: Int, number: Int): IndexPartition =
     new IndexPartition(number, meta.partitions, RowKey.of(meta, index), meta.schema.length)
+
+  /** Calls a function with the position and the size of each row. */
+  private def rowsOf(block: Array[Byte])(use: (Int, Int) => Unit): Unit = {
+    var at = 0
+    while (at < block.length) {
+      val next = Block.next(block, at)
+      use(at, next - at)
+      at = next
+    }
+  }
 
   /** The greatest common divisor. */
   @tailrec

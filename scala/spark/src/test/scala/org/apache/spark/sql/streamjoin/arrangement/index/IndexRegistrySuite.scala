@@ -146,22 +146,47 @@ class IndexRegistrySuite extends AnyFunSuite {
     assert(Model.plus(files.collections(low.toInt), changes) == files.collections.last)
   }
 
-  test("a block that belongs to one partition is not filtered, and one that cannot is not read") {
+  test("a partition reads only the blocks that can have its rows, and has only its rows in memory") {
     withFiles() { files =>
       files.written = 4
       files.add((0 until 40).map(at => Item(Some(at), "", 0) -> 1))
-      def loaded(of: Int) = {
+      def loaded(of: Int, partition: Int = 0) = {
         val stats = new LoadStats
-        val registry = this.registry()
-        registry.get(files.refOf(of), 0, 0, 0, files.idOf(0), files.conf, stats)
-        (stats.rows, registry.bytes)
+        registry().get(files.refOf(of), 0, partition, 0, files.idOf(0), files.conf, stats)
+        (stats.rows, stats.bytes)
       }
       val (all, bytes) = loaded(1)
       assert(all == 40)
-      assert(loaded(4)._1 < 20)
-      assert(loaded(8)._1 == loaded(4)._1, "the same block, of which half belongs to the partition")
-      assert(loaded(3)._1 == 40)
-      assert(loaded(3)._2 < bytes, "rows of other partitions take no memory")
+      val (quarter, quarterBytes) = loaded(4)
+      assert(quarter < 20)
+      assert(loaded(8)._1 + loaded(8, 4)._1 == quarter)
+      assert(loaded(8)._2 == quarterBytes, "a part of the same block")
+      assert((0 until 3).map(loaded(3, _)._1).sum == 40)
+      assert(loaded(3)._2 == bytes)
+    }
+  }
+
+  test("an executor reads each block once for all partitions of a reader") {
+    withFiles() { files =>
+      files.written = 4
+      files.add((0 until 40).map(at => Item(Some(at), "", 0) -> 1))
+      val (indexes, ref) = (registry(), files.refOf(7))
+      def rows(partitions: Range) = partitions.map { partition =>
+        indexes.get(ref, 0, partition, 0, files.idOf(0), files.conf, new LoadStats).rowsOf(0).size
+      }.sum
+      def changes() =
+        new SnapshotDiffReader(ref, indexes, files.conf)
+          .changes(6, Snapshot(0, id = Some(files.idOf(0).id)), Snapshot(1, id = Some(files.idOf(1).id)))
+          .size
+      val first = rows(0 to 0)
+      files.removeChanges(0)
+      assert(first + rows(1 to 6) == 40)
+      indexes.sweep(0, 0)
+      assert(indexes.bytes == 0)
+      files.add((40 until 80).map(at => Item(Some(at), "", 0) -> 1))
+      val read = changes()
+      files.removeChanges(1)
+      assert(changes() == read)
     }
   }
 
