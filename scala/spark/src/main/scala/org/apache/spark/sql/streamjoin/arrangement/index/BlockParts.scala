@@ -5,13 +5,14 @@ import scala.collection.mutable
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, BlockFiles, BlockRef, IndexPartition}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, BlockFiles, BlockRef, BlockView}
 import org.apache.spark.sql.streamjoin.state.IndexMemory
+import org.apache.spark.sql.types.StructType
 
 /**
- * Parts of blocks, for readers with other numbers of partitions than the files have. Several
- * partitions of a reader then need the same block at about the same time, so the first one reads
- * and divides it for all of them.
+ * Reads blocks for readers with other columns or another number of partitions than the files have.
+ * With another number, several partitions of a reader need the same block at about the same time,
+ * so the first one reads and divides it for all of them.
  */
 final private[streamjoin] class BlockParts(memory: IndexMemory) {
   import BlockParts._
@@ -20,22 +21,27 @@ final private[streamjoin] class BlockParts(memory: IndexMemory) {
   private val kept = mutable.LinkedHashMap.empty[Key, Parts]
   private val reading = Array.fill(Readers)(new Object)
 
-  /** The rows of a block that belong to a partition. */
+  /** The rows of a block that belong to a partition, with the columns of the reader. */
   def get(
       root: Path,
       file: String,
       ref: BlockRef,
-      part: IndexPartition,
+      view: BlockView,
       hadoopConf: Configuration
   ): Array[Byte] = {
-    val key = Key(root, file, ref.offset, part.of)
-    def known = synchronized(kept.get(key)).map(_.of(part.number))
+    def read() = BlockFiles.read(root, file, ref, hadoopConf)
+    if (view.isWhole) view.converted(read())
+    else part(Key(root, file, ref.offset, view.division), view, () => read())
+  }
+
+  private def part(key: Key, view: BlockView, read: () => Array[Byte]): Array[Byte] = {
+    def known = synchronized(kept.get(key)).map(_.of(view.number))
     known.getOrElse {
       reading(Math.floorMod(key.hashCode, Readers)).synchronized {
         known.getOrElse {
-          val parts = part.divide(BlockFiles.read(root, file, ref, hadoopConf))
+          val parts = view.divided(read())
           keep(key, Parts(parts, System.nanoTime()))
-          parts(part.number)
+          parts(view.number)
         }
       }
     }
@@ -70,7 +76,12 @@ final private[streamjoin] class BlockParts(memory: IndexMemory) {
 
 private[index] object BlockParts {
 
-  final private case class Key(root: Path, file: String, offset: Long, partitions: Int)
+  final private case class Key(
+      root: Path,
+      file: String,
+      offset: Long,
+      division: (Int, Option[StructType])
+  )
 
   /** @param of by partition of the reader */
   final private case class Parts(of: IndexedSeq[Array[Byte]], readAt: Long) {

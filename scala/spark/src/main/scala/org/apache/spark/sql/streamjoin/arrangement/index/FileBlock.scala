@@ -12,7 +12,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   BlockFiles,
   BlockRef,
-  IndexPartition,
+  BlockView,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.state.IndexMemory
@@ -22,8 +22,8 @@ import org.apache.spark.sql.streamjoin.state.IndexMemory
  *
  * @param version
  *   version whose changes it contains, or whose rows if it belongs to a base
- * @param part
- *   selects the rows that belong to the index, unless all do
+ * @param view
+ *   what the index takes from the block, unless it takes the stored bytes
  */
 final private[streamjoin] class FileBlock(
     root: Path,
@@ -32,7 +32,7 @@ final private[streamjoin] class FileBlock(
     ref: BlockRef,
     hadoopConf: Configuration,
     memory: BlockMemory,
-    part: Option[IndexPartition] = None
+    view: Option[BlockView] = None
 ) extends LoadedBlock {
   private var loaded: Array[Byte] = _
   private var released = false
@@ -68,7 +68,7 @@ final private[streamjoin] class FileBlock(
     else {
       val read =
         try {
-          part.fold(BlockFiles.read(root, file, ref, hadoopConf)) {
+          view.fold(BlockFiles.read(root, file, ref, hadoopConf)) {
             memory.parts.get(root, file, ref, _, hadoopConf)
           }
         } catch {

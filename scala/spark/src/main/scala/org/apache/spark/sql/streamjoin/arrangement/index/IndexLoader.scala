@@ -45,6 +45,7 @@ final private[index] class IndexLoader(
   private def manifest(version: VersionId) = manifests.get(arrangement, version, folder)
   private lazy val rowKey = RowKey.of(meta, index)
   private lazy val part = IndexPartition(meta, index, partition)
+  private val converters = mutable.Map.empty[Option[String], Option[StoredRows]]
 
   /** Whether the newest version of an index is the given version or a successor of it. */
   def follows(slot: IndexSlot, version: VersionId): Boolean =
@@ -165,7 +166,7 @@ final private[index] class IndexLoader(
       val changes = manifests.line(arrangement, base.fold(0L)(_.version + 1), high, folder)
       base.foreach { base =>
         val named = changes.find(_.version == base.manifest).getOrElse(naming(base, newest))
-        add(built, base.version, named.baseFiles, named.partitions)
+        add(built, base.version, named.baseFiles, named)
       }
       changes.foreach(addChanges(built, _))
       built
@@ -186,33 +187,37 @@ final private[index] class IndexLoader(
     }
 
   private def addChanges(known: KeyIndex, manifest: Manifest): Unit =
-    add(known, manifest.version, manifest.changes, manifest.partitions)
+    add(known, manifest.version, manifest.changes, manifest)
 
-  /**
-   * @param written
-   *   number of partitions with which the files were written
-   */
-  private def add(known: KeyIndex, version: Long, files: Seq[BlockFile], written: Int): Unit = {
-    val selected = Option.unless(part.takesAll(written))(part)
+  private def viewOf(manifest: Manifest): BlockView = new BlockView(
+    part,
+    manifest.partitions,
+    converters.getOrElseUpdate(manifest.description, manifests.storedRows(arrangement, manifest, folder))
+  )
+
+  /** @param by names the files */
+  private def add(known: KeyIndex, version: Long, files: Seq[BlockFile], by: Manifest): Unit = {
+    val view = viewOf(by)
+    val converting = Option.unless(view.isPlain)(view)
     known.load(
       version,
       for {
         file <- files.iterator
         block <- file.blocks.iterator
-        if block.index == index && part.canBeIn(block, written)
-        loaded = new FileBlock(root, version, file.path, block, hadoopConf, blockMemory, selected)
-        size = if (selected.isDefined) sizeOfPart(loaded) else block.rawBytes
+        if block.index == index && view.canBeIn(block)
+        loaded = new FileBlock(root, version, file.path, block, hadoopConf, blockMemory, converting)
+        size = if (converting.isDefined) sizeOf(loaded) else block.rawBytes
         if size > 0
       } yield {
-        if (selected.isEmpty) stats.rows += block.rows
+        if (converting.isEmpty) stats.rows += block.rows
         stats.bytes += block.bytes
         (loaded, size)
       }
     )
   }
 
-  /** Reads it: how many of the rows belong to the partition is not known before. */
-  private def sizeOfPart(block: FileBlock): Int = {
+  /** Reads it: how large the rows of the partition are is not known before. */
+  private def sizeOf(block: FileBlock): Int = {
     val part = block.bytes
     stats.rows += BlockParts.rows(part)
     if (part.isEmpty) blockMemory.release(block)

@@ -13,11 +13,13 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   BlockRef,
-  IndexPartition,
+  BlockView,
   Manifest,
+  StoredRows,
   VersionId
 }
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
+import org.apache.spark.sql.types.StructType
 
 /**
  * The executor's indexes: one [[KeyIndex]] for each partition of each key of an arrangement, shared
@@ -26,7 +28,7 @@ import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
  * it. An index whose versions do not precede the requested one is replaced too: after a restore, an
  * arrangement gets other versions with the same numbers.
  *
- * Readers may have different numbers of partitions, each with its own indexes.
+ * Readers may have different columns and numbers of partitions, each with its own indexes.
  *
  * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
  * the newest base that is not newer than the oldest version it serves, then the changes of each
@@ -93,7 +95,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       stats: LoadStats
   ): KeyIndex = {
     sweeper: Unit
-    val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition, arrangement.meta.partitions)
+    val meta = arrangement.meta
+    val key = SlotKey(arrangement.root, meta.id, index, partition, meta.partitions, meta.schema)
     val root = new Path(arrangement.root)
     val slot = slots.computeIfAbsent(key, _ => new IndexSlot(blockMemory))
     val found = slot.synchronized {
@@ -130,14 +133,21 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
   }
 
-  /** The rows of a block that belong to a partition of a reader. */
+  /** The rows of a block that belong to a partition of a reader, with its columns. */
   def blockOf(
       root: Path,
       file: String,
       ref: BlockRef,
-      part: IndexPartition,
+      view: BlockView,
       hadoopConf: Configuration
-  ): Array[Byte] = blockMemory.parts.get(root, file, ref, part, hadoopConf)
+  ): Array[Byte] = blockMemory.parts.get(root, file, ref, view, hadoopConf)
+
+  /** Converts the rows of a version for a reader, if they have other columns. */
+  def storedRows(
+      arrangement: ArrangementRef,
+      manifest: Manifest,
+      folder: ArrangementFolder
+  ): Option[StoredRows] = manifests.storedRows(arrangement, manifest, folder)
 
   /** A task requests an index once, and then uses it until it ends. */
   private def keepWhileUsed(slot: IndexSlot): Unit = Option(TaskContext.get()).foreach { context =>
@@ -210,7 +220,14 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
 private[streamjoin] object IndexRegistry {
 
-  final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int, of: Int)
+  final private case class SlotKey(
+      root: String,
+      id: UUID,
+      index: Int,
+      partition: Int,
+      of: Int,
+      schema: StructType
+  )
 
   /** How long the parts of a block are kept for the other partitions of a reader. */
   private val PartsNanos = TimeUnit.SECONDS.toNanos(30)

@@ -19,6 +19,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   ArrangementMeta,
   ChangeColumns,
+  ChangedColumns,
   InputKind
 }
 import org.apache.spark.sql.streamjoin.base.OptionValues
@@ -32,7 +33,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
  */
 private[streamjoin] object ArrangementProvider {
   def schema(options: CaseInsensitiveStringMap): StructType = {
-    val meta = ArrangementOptions(options).open().meta
+    val meta = ArrangementOptions(options).open().current
     if (TableOptions.isTable(options)) TableOptions.columns(meta) else meta.schema
   }
 
@@ -84,7 +85,7 @@ private[streamjoin] object ArrangementOptions {
 private[streamjoin] class ArrangementTable(
     rows: StructType,
     val options: ArrangementOptions,
-    partitions: ReaderPartitions = new ReaderPartitions
+    known: ReaderMeta = new ReaderMeta
 ) extends Table
     with SupportsRead
     with SupportsWrite
@@ -115,14 +116,14 @@ private[streamjoin] class ArrangementTable(
     new ArrangementScan(ref, options, changes, newest.getOrElse(new NewestVersion))
   }
 
-  /** The arrangement, with the number of partitions that it had when this was first called. */
-  def reference: ArrangementRef = ArrangementRef(options.root.toString, partitions.in(options.open()))
+  /** The arrangement, with the columns and the number of partitions of this reader. */
+  def reference: ArrangementRef = ArrangementRef(options.root.toString, known.in(options.open(), rows))
 
   /** The newest version that its scans see; none if each scan determines its own. */
   def newest: Option[NewestVersion] = None
 
   /** A copy of the table whose scans all see the same newest version. */
-  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options, partitions) {
+  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options, known) {
     override def newest: Option[NewestVersion] = Some(shared)
   }
 
@@ -158,17 +159,24 @@ private[streamjoin] class ArrangementTable(
 }
 
 /**
- * How many partitions an arrangement has for a reader. The maintaining query may change the number;
- * a reader keeps the one that it has found first, so that its indexes and its state do not
- * move.
+ * An arrangement as a reader sees it. The maintaining query may change columns and the number of
+ * partitions; a reader keeps its columns, and the number that it has found first, so that its
+ * indexes and its state do not move.
  */
-final private[streamjoin] class ReaderPartitions {
-  private val known = new ConcurrentHashMap[UUID, Int]
+final private[streamjoin] class ReaderMeta {
+  private val known = new ConcurrentHashMap[UUID, ArrangementMeta]
 
-  def in(folder: ArrangementFolder): ArrangementMeta = {
-    val meta = folder.meta
-    meta.copy(partitions = known.computeIfAbsent(meta.id, _ => folder.current.partitions))
-  }
+  /** @param rows columns of the reader: those of the newest version, or of an earlier one */
+  def in(folder: ArrangementFolder, rows: StructType): ArrangementMeta =
+    known.computeIfAbsent(
+      folder.meta.id,
+      _ => {
+        val newest = folder.current
+        def isOwn(schema: StructType) = ChangedColumns.areSame(schema, rows)
+        val schema = if (isOwn(newest.schema)) None else folder.schemas.reverseIterator.find(isOwn)
+        newest.copy(schema = schema.getOrElse(newest.schema))
+      }
+    )
 }
 
 /**

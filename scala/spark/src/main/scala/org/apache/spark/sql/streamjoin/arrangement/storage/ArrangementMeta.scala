@@ -12,8 +12,8 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * The description of an arrangement, fixed when it is created: `meta.json`. A query has a copy with
- * its own number of partitions.
+ * The description of an arrangement when it was created: `meta.json`. A query has a copy with its
+ * own columns and number of partitions.
  *
  * @param schema
  *   columns of its rows, without the operation or number of copies
@@ -27,6 +27,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   column with the time of a row's last change, if there is one
  * @param order
  *   column that decides between changes of the same time, if there is one
+ * @param isOfRows
+ *   false for an index whose rows are not those of the arrangement; their columns never change
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -35,7 +37,8 @@ final private[streamjoin] case class ArrangementMeta(
     partitions: Int,
     input: InputKind,
     time: Option[String],
-    order: Option[String] = None
+    order: Option[String] = None,
+    isOfRows: Boolean = true
 ) {
   def keyOrdinals(index: Int): Seq[Int] = keys(index).map(schema.fieldIndex)
 

@@ -99,6 +99,8 @@ final private[streamjoin] case class VersionId(number: Long, id: UUID)
  *   id of the version before it, if there is one; none if written before this was recorded
  * @param negativeRows
  *   by partition, how many rows with negative copies the previous version had, where there are any
+ * @param description
+ *   name of the [[Description]] of its rows, unless that is `meta.json`
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -115,7 +117,8 @@ final private[streamjoin] case class Manifest(
     run: Option[UUID] = None,
     id: UUID = UUID.randomUUID(),
     previous: Option[UUID] = None,
-    negativeRows: Map[Int, Long] = Map.empty
+    negativeRows: Map[Int, Long] = Map.empty,
+    description: Option[String] = None
 ) {
   def versionId: VersionId = VersionId(version, id)
 
@@ -153,13 +156,13 @@ final private[streamjoin] case class Manifest(
 private[streamjoin] object Manifest {
   val Directory = "versions"
 
-  /** The format of a manifest whose files have the number of partitions in `meta.json`. */
+  /** The format of a manifest whose files have the columns and partitions of `meta.json`. */
   val FirstFormat = 1
 
-  /** The format of a manifest whose files have another number of partitions. */
-  val OwnPartitions = 2
+  /** The format of a manifest whose files have others. */
+  val Changed = 2
 
-  val Readable: Set[Int] = Set(FirstFormat, OwnPartitions)
+  val Readable: Set[Int] = Set(FirstFormat, Changed)
 
   /**
    * The oldest format that has everything in a manifest, so that an older version of streamjoin
@@ -169,7 +172,7 @@ private[streamjoin] object Manifest {
    *   number of partitions in `meta.json`
    */
   def formatOf(manifest: Manifest, first: Int): Int =
-    if (manifest.partitions == first) FirstFormat else OwnPartitions
+    if (manifest.partitions == first && manifest.description.isEmpty) FirstFormat else Changed
 
   // Names of the counts.
   val Rows = "rows"
@@ -195,6 +198,7 @@ private[streamjoin] object Manifest {
     manifest.previous.foreach(id => root.put("previous", id.toString))
     root.put("query", manifest.queryId.toString)
     root.put("time", manifest.timeMs).put("since", manifest.since).put("partitions", manifest.partitions)
+    manifest.description.foreach(name => root.put("description", name))
     val bases = root.putArray("bases")
     manifest.bases.foreach(base => bases.addArray().add(base.version).add(base.manifest))
     putFiles(root.putArray("changes"), manifest.changes)
@@ -253,7 +257,8 @@ private[streamjoin] object Manifest {
     idIn(root, "run"),
     idIn(root, "id").getOrElse(UUID.nameUUIDFromBytes(root.toString.getBytes(UTF_8))),
     idIn(root, "previous"),
-    root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap
+    root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap,
+    Option(root.get("description")).map(_.asText)
   )
 
   private def idIn(root: JsonNode, name: String): Option[UUID] =
@@ -283,7 +288,7 @@ private[streamjoin] object Manifest {
 final private[streamjoin] class VersionLog(session: SparkSession, folder: ArrangementFolder)
     extends JsonLog[Manifest](session, folder.root, Manifest.Directory) {
   private lazy val first = folder.meta.partitions
-  override protected def version: Int = Manifest.OwnPartitions
+  override protected def version: Int = Manifest.Changed
   override protected def versionOf(entry: Manifest): Int = Manifest.formatOf(entry, first)
   override protected def readable: Set[Int] = Manifest.Readable
   override protected def toJson(entry: Manifest, root: ObjectNode): Unit = Manifest.toJson(entry, root)
