@@ -48,7 +48,7 @@ class ChangedColumnsSuite extends AnyFunSuite with TableTest {
       withConf("spark.streamjoin.evolve" -> "exact")(it.start()): Unit
     }
 
-    def row(id: Int, n: Integer, name: String = null, factor: Long = 1, op: String = "upsert"): Row =
+    def row(id: Int, n: Integer, name: String = null, factor: Long = 1, op: String = "u"): Row =
       Row(id, id % 3, n, name, factor, op)
 
     def rejectedWith(columns: String*): String = {
@@ -81,7 +81,7 @@ class ChangedColumnsSuite extends AnyFunSuite with TableTest {
       Seq(changes, pairs).foreach(_.settle())
       of.change(wide)
       // Of the old rows, 1 gets a name, 2 stays as it is and 4 goes.
-      it.feed(row(1, 10, "x"), row(2, 20), row(3, 30, "c"), row(4, 40, op = "delete"))
+      it.feed(row(1, 10, "x"), row(2, 20), row(3, 30, "c"), row(4, 40, op = "d"))
       assert(rowsOf(root) == Seq("c 30 0 3", "null 20 2 2", "x 10 1 1"))
       assert(rowsOf(root, Some(0)) == Seq("null 10 1 1", "null 20 2 2", "null 40 1 4"))
       Seq(changes, pairs).foreach(_.settle())
@@ -239,7 +239,7 @@ class ChangedColumnsSuite extends AnyFunSuite with TableTest {
             val fed = random.shuffle((0 until 8).toList).take(3).map { id =>
               if (rows.contains(id) && random.nextInt(4) == 0) {
                 rows -= id
-                row(id, null, op = "delete")
+                row(id, null, op = "d")
               } else {
                 val (n, name) = (random.nextInt(2), if (step > 0) s"n${random.nextInt(2)}" else null)
                 rows += id -> (n -> name)

@@ -64,7 +64,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with ArrangementTest {
         val expected = for { (id, _) <- table.rows; (other, k) <- table.rows if k == id } yield s"$id $other"
         // Without the time of the joined row.
         val joined = reader.sum().groupMapReduce(_._1.split(" ").take(2).mkString(" "))(_._2)(_ + _)
-        assert(joined == expected.map(_ -> 1L).toMap, clue)
+        assert(joined.filter(_._2 != 0) == expected.map(_ -> 1L).toMap, clue)
         val at = random.nextInt(byVersion.size)
         val seen = rowsOf(it.root, Some(at.toLong)).map(_.split(" ").take(2).mkString(" "))
         assert(seen == byVersion(at).map { case (id, k) => s"$id $k" }.toSeq.sorted, s"version $at, $clue")
