@@ -67,11 +67,11 @@ final private[streamjoin] class FileBlock(
     if (present != null) present
     else {
       val read =
-        try {
+        try
           view.fold(BlockFiles.read(root, file, ref, hadoopConf)) {
             memory.parts.get(root, file, ref, _, hadoopConf)
           }
-        } catch {
+        catch {
           case error: Throwable =>
             memory.countFailure(root)
             throw error

@@ -49,8 +49,9 @@ private[streamjoin] object ArrangementChanges {
       ChangedColumns.rejected(was, is.schema) match {
         case Some(why) => rejected("columns", before, now, why)
         case None =>
-          val advice = s"${StreamJoinConf.Evolve.key}=${StreamJoinConf.Exact} accepts this change. Readers keep the " +
-            "columns that they have until they are started again."
+          val advice =
+            s"${StreamJoinConf.Evolve.key}=${StreamJoinConf.Exact} accepts this change. Readers keep the " +
+              "columns that they have until they are started again."
           TargetChange("columns", before, now, Unchanged, "exact", advice)
       }
     }

@@ -65,7 +65,8 @@ final private[streamjoin] class MaintainingRun extends Logging {
     one.partitions != meta.partitions || !ChangedColumns.areSame(one.schema, meta.schema)
 
   private def sayChanged(folder: ArrangementFolder, before: ArrangementMeta, now: ArrangementMeta): Unit = {
-    def words(of: ArrangementMeta) = s"${of.partitions} partitions and the columns ${ChangedColumns.words(of.schema)}"
+    def words(of: ArrangementMeta) =
+      s"${of.partitions} partitions and the columns ${ChangedColumns.words(of.schema)}"
     if (isOther(before, now))
       logWarning(
         s"${folder.root} has ${words(now)} from its next version on. It had ${words(before)}. Queries that read it " +

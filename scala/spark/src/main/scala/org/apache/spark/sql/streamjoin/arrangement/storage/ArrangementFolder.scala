@@ -85,7 +85,9 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     val files = list(descriptions).map(_.getName).collect { case name @ Described(version) =>
       version.toLong -> name
     }
-    meta.schema +: files.sorted.map { case (_, name) => readDescription(name)(Description.fromJson(_).schema) }
+    meta.schema +: files.sorted.map { case (_, name) =>
+      readDescription(name)(Description.fromJson(_).schema)
+    }
   }
 
   private def descriptions = new Path(root, Description.Directory)

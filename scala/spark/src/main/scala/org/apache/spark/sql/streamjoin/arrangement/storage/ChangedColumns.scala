@@ -22,20 +22,24 @@ private[streamjoin] object ChangedColumns {
   private def fixed(meta: ArrangementMeta): Set[String] = (meta.keys.flatten ++ meta.time ++ meta.order).toSet
 
   /** What to write instead of the first difference that is not possible. */
-  def rejected(was: ArrangementMeta, is: StructType): Option[String] = was.schema.iterator.flatMap { old =>
-    val kept = s"CAST(${old.name} AS ${old.dataType.sql})"
-    is.find(_.name == old.name).map(_.dataType) match {
-      case None =>
-        val empty = s"CAST(NULL AS ${old.dataType.sql}) AS ${old.name}"
-        Some(s"A column cannot be dropped: keep ${old.name}, as $empty if it has no values anymore.")
-      case Some(now) if now == old.dataType => None
-      case Some(_) if fixed(was)(old.name) =>
-        Some(s"The type of a column in keys, time or order cannot change: use $kept.")
-      case Some(now) if isWider(old.dataType, now) => None
-      case Some(now) =>
-        Some(s"${now.sql} does not have all values of ${old.dataType.sql}: use $kept, or add another column.")
+  def rejected(was: ArrangementMeta, is: StructType): Option[String] = was.schema.iterator
+    .flatMap { old =>
+      val kept = s"CAST(${old.name} AS ${old.dataType.sql})"
+      is.find(_.name == old.name).map(_.dataType) match {
+        case None =>
+          val empty = s"CAST(NULL AS ${old.dataType.sql}) AS ${old.name}"
+          Some(s"A column cannot be dropped: keep ${old.name}, as $empty if it has no values anymore.")
+        case Some(now) if now == old.dataType => None
+        case Some(_) if fixed(was)(old.name) =>
+          Some(s"The type of a column in keys, time or order cannot change: use $kept.")
+        case Some(now) if isWider(old.dataType, now) => None
+        case Some(now) =>
+          Some(
+            s"${now.sql} does not have all values of ${old.dataType.sql}: use $kept, or add another column."
+          )
+      }
     }
-  }.nextOption()
+    .nextOption()
 
   /** Whether a type has all values of another one, which can then be converted back. */
   def isWider(from: DataType, to: DataType): Boolean = (from, to) match {

@@ -31,7 +31,10 @@ class StoredRowsSuite extends AnyFunSuite {
 
   test("a row that is widened and narrowed again has the same bytes") {
     for ((narrow, wide, values) <- pairs) {
-      assert(ChangedColumns.isWider(narrow, wide) && !ChangedColumns.isWider(wide, narrow), s"$narrow to $wide")
+      assert(
+        ChangedColumns.isWider(narrow, wide) && !ChangedColumns.isWider(wide, narrow),
+        s"$narrow to $wide"
+      )
       val (from, to) = (schema(narrow, StringType), schema(StringType, wide))
       val named = to.copy(fields = Array(to(0).copy(name = "c1"), to(1).copy(name = "c0")))
       val rows = block(from, values.map(value => InternalRow(value, null)): _*)
@@ -71,7 +74,8 @@ class StoredRowsSuite extends AnyFunSuite {
   }
 
   test("columns that the reader lacks are left out, others are null") {
-    val (stored, wanted) = (schema(IntegerType, LongType), new StructType().add("c1", LongType).add("d", StringType))
+    val (stored, wanted) =
+      (schema(IntegerType, LongType), new StructType().add("c1", LongType).add("d", StringType))
     val rows = new StoredRows("", stored, wanted)
     assert(rows.mayMerge && !new StoredRows("", wanted, wanted).mayMerge)
     assert(
