@@ -177,10 +177,10 @@ final private[streamjoin] class BatchBinding(
   @volatile private var hasTasks = false
 
   /**
-   * Called when the tasks of an operator are about to run. A sink skips a planned batch if it has its
-   * rows. It has them from an earlier attempt, perhaps with other settings or of another query, and
-   * what that one has recorded and written to the state counts. So planning a batch again must not
-   * record anything that differs.
+   * Called when the tasks of an operator are about to run. A sink skips a planned batch if it has
+   * the rows from an earlier attempt, perhaps with other settings or of another query. What that
+   * one has recorded and written to the state counts, so planning a batch again records nothing
+   * else.
    */
   def beginTasks(ordinal: Int): Unit = synchronized {
     if (!hasTasks && evolution.isDefined) watermarkLog.continue(batch, eviction.continuity)

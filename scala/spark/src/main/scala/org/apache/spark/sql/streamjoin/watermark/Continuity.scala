@@ -69,8 +69,8 @@ final private[streamjoin] case class Continuity(
   )
 
   /**
-   * Adds floors; each of them replaces the floor that its operator has. That one came from an earlier
-   * change, which stays if this one is abandoned, and so does the floor.
+   * Adds floors; each of them replaces the floor that its operator has. That one came from an
+   * earlier change, which stays if this one is abandoned, and so does the floor.
    */
   def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(
     floors = floors ++ more.transform((ordinal, floor) =>

@@ -8,9 +8,9 @@ import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 
 /**
- * A batch that has reached the sink and was not committed, as after a kill. A sink that has its rows
- * skips it, so no task runs: what the attempt before has written to the state counts, and not what
- * the query would write by its settings of now.
+ * A batch that has reached the sink and was not committed, as after a kill. A sink that has its
+ * rows skips it, so no task runs: what the attempt before has written to the state counts, and not
+ * what the query would write by its settings of now.
  */
 class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
   import JoinTest._
