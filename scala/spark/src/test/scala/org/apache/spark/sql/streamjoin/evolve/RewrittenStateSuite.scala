@@ -118,6 +118,8 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
           assert(feed(job, N) == wanted(N))
           job.redoLast()
           assert(job.seen.map(_.rows.sorted).toSeq == Seq(wanted(N), wanted(N)))
+          // From the state that the first attempt has written.
+          assert(java.nio.file.Path.of(next.checkpoint, "stream-join-state").toFile.list.length == 1)
           assert((N + 1 until 8).map(feed(job, _)) == wanted.drop(N + 1))
         }
       }
