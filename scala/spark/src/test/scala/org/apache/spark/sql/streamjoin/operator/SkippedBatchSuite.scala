@@ -24,13 +24,17 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
     received(job)
   }
 
+  // The last batch is one with rows.
+  private val noOthers = "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+
   /** The last batch is planned again, and skipped. */
   private def skippingLast(job: Job, settings: (String, String)*): Job = {
     job.skipped = Set(job.uncommit())
-    starting(job, settings: _*)
+    starting(job, noOthers +: settings: _*)
   }
 
   private def continues(job: Job, from: Int): Assertion = {
+    starting(job)
     story.drop(from).foreach(fed(job, _))
     assert(received(job) == expected)
   }
@@ -38,11 +42,11 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
   for ((name, settings) <- Seq("default store" -> Nil, "RocksDB" -> Seq(rocksDb)))
     test(s"another number of partitions counts from the batch after, $name") {
       withConf(settings: _*)(running(job(query)) { job =>
+        starting(job, noOthers)
         story.take(3).foreach(fed(job, _))
         skippingLast(job, partitions(5))
         fed(job, story(3))
         assert(job.joins.map(_.numPartitions) == Seq(5))
-        starting(job)
         continues(job, from = 4)
       })
     }
@@ -51,26 +55,27 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
     test(s"a number of partitions that the batch has run with counts, $name") {
       withConf(settings: _*)(running(job(query)) { job =>
         story.take(3).foreach(fed(job, _))
-        starting(job, partitions(5))
+        starting(job, noOthers, partitions(5))
         fed(job, story(3))
         skippingLast(job, partitions(2))
         fed(job, story(4))
         assert(job.joins.map(_.numPartitions) == Seq(2))
-        starting(job)
         continues(job, from = 5)
       })
     }
 
   test("another state store counts from the batch after") {
     running(job(query)) { job =>
+      starting(job, noOthers)
       story.take(3).foreach(fed(job, _))
       skippingLast(job, rocksDb)
-      continues(job, from = 3)
+      fed(job, story(3))
+      continues(job, from = 4)
     }
   }
 
   test("a batch of a changed query belongs to that query, even if the old one is started again") {
-    withConf("spark.streamjoin.evolve" -> "exact") {
+    withConf(noOthers, exact) {
       running(job(picked("left_outer"))) { old =>
         story.take(3).foreach(fed(old, _))
         val changed = old.stop().successor(picked("inner"))
