@@ -4,8 +4,8 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streaming.StreamingQueryException
-import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
 /**
  * A batch that has reached the sink and was not committed, as after a kill. A sink that has its
@@ -39,7 +39,9 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
     assert(received(job) == expected)
   }
 
-  for ((name, settings) <- Seq("default store" -> Nil, "RocksDB" -> Seq(rocksDb)))
+  private val stores = Seq[(String, Seq[(String, String)])]("default store" -> Nil, "RocksDB" -> Seq(rocksDb))
+
+  for ((name, settings) <- SparkTest.part(stores, every = 2))
     test(s"another number of partitions counts from the batch after, $name") {
       withConf(settings: _*)(running(job(query)) { job =>
         starting(job, noOthers)
@@ -51,7 +53,7 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
       })
     }
 
-  for ((name, settings) <- Seq("default store" -> Nil, "RocksDB" -> Seq(rocksDb)))
+  for ((name, settings) <- SparkTest.part(stores, every = 2, from = 1))
     test(s"a number of partitions that the batch has run with counts, $name") {
       withConf(settings: _*)(running(job(query)) { job =>
         story.take(3).foreach(fed(job, _))
