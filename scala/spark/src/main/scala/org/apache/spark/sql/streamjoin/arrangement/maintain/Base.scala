@@ -95,7 +95,9 @@ private[maintain] object Base {
     val byKey = arrangement.meta.keys.indices.map(arrangement -> _)
     (byKey ++ DeletedKeys.indexOf(arrangement)).foreach { case (of, index) =>
       val number = of.meta.number(index)
-      indexAt(of, index).rowsOf(version).foreach { case (row, count) => to.add(number, partition, row, count) }
+      indexAt(of, index).rowsOf(version).foreach { case (row, count) =>
+        to.add(number, partition, row, count)
+      }
     }
   }
 }
