@@ -29,7 +29,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     joinType <- JoinType.all
   } yield new Story(seed.toLong, condition, joinType)
 
-  testAll[Story](SparkTest.part(all, every = 5), _.toString)(compare)
+  testAll[Story](SparkTest.part(all, every = 7), _.toString)(compare)
 
   private def compare(story: Story): Assertion = {
     val session = spark.newSession()
