@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -9,10 +10,13 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   BlockFile,
+  ChangedColumns,
   Manifest,
   Restored,
+  StoredRows,
   VersionId
 }
+import org.apache.spark.sql.types.StructType
 
 /**
  * Recently read manifests. All tasks of a batch need the manifests of the versions that the batch
@@ -29,9 +33,29 @@ final private[index] class ManifestCache {
   /** The id of the previous version, by the id of a version. It never changes. */
   private val predecessors = new mutable.LinkedHashMap[UUID, UUID]
 
+  /** Columns, by arrangement and name of their [[Description]], which never changes. */
+  private val schemas = new ConcurrentHashMap[(String, UUID, String), StructType]
+
   def clear(): Unit = {
     recent.clear()
+    schemas.clear()
     synchronized(predecessors.clear())
+  }
+
+  /** Converts the rows of a version for a reader, if they have other columns. */
+  def storedRows(
+      arrangement: ArrangementRef,
+      manifest: Manifest,
+      folder: ArrangementFolder
+  ): Option[StoredRows] = {
+    val meta = arrangement.meta
+    def stored = schemas.computeIfAbsent(
+      (arrangement.root, meta.id, manifest.description.getOrElse("")),
+      _ => folder.schemaOf(manifest)
+    )
+    Option.unless(!meta.isOfRows || ChangedColumns.areSame(stored, meta.schema)) {
+      new StoredRows(arrangement.root, stored, meta.schema)
+    }
   }
 
   /** Forgets the manifests of an arrangement, because its files are different now. */

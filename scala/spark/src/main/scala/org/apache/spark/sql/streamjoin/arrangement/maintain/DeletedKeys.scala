@@ -156,6 +156,6 @@ private[maintain] object DeletedKeys {
       StructField(at.toString, dataType)
     })
     val key = of.keyOrdinals(0).map(at => all.indexOf(at).toString)
-    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
+    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key), isOfRows = false)
   }
 }

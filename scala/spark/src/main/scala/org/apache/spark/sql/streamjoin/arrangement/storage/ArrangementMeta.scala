@@ -12,20 +12,23 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * The description of an arrangement, fixed when it is created: `meta.json`.
+ * The description of an arrangement when it was created: `meta.json`. A query has a copy with its
+ * own columns and number of partitions.
  *
  * @param schema
  *   columns of its rows, without the operation or number of copies
  * @param keys
  *   key columns of each index, by name; the first is the primary key of a changelog
  * @param partitions
- *   number of partitions of each index
+ *   number of partitions of each index; each manifest says the number of its files
  * @param input
  *   how rows arrive, see [[InputKind]]
  * @param time
  *   column with the time of a row's last change, if there is one
  * @param order
  *   column that decides between changes of the same time, if there is one
+ * @param isOfRows
+ *   false for an index whose rows are not those of the arrangement; their columns never change
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -34,7 +37,8 @@ final private[streamjoin] case class ArrangementMeta(
     partitions: Int,
     input: InputKind,
     time: Option[String],
-    order: Option[String] = None
+    order: Option[String] = None,
+    isOfRows: Boolean = true
 ) {
   def keyOrdinals(index: Int): Seq[Int] = keys(index).map(schema.fieldIndex)
 
@@ -53,8 +57,15 @@ final private[streamjoin] case class ArrangementMeta(
 
 private[streamjoin] object ArrangementMeta {
 
-  /** The format version of all files of an arrangement. */
+  /** The format of `meta.json`. */
   val Format = 1
+
+  /** Why a file of a format that this version does not know cannot be read. */
+  def otherFormat(found: Option[Int], known: Set[Int]): String =
+    found.filter(_ > known.max).fold(s"it has format ${found.getOrElse("none")}") { newer =>
+      s"it has format $newer, and this version of streamjoin reads formats up to ${known.max}: " +
+        "use the version that has written it, or a newer one"
+    }
 
   private val mapper = new ObjectMapper()
 
@@ -67,7 +78,7 @@ private[streamjoin] object ArrangementMeta {
       catch { case damaged: Exception => throw unreadable(damaged.getMessage) }
     val format = Option(node.get("version")).map(_.asInt)
     if (!format.contains(Format))
-      throw unreadable(s"it has format ${format.getOrElse("none")}, and this version reads format $Format")
+      throw unreadable(otherFormat(format, Set(Format)))
     try
       ArrangementMeta(
         UUID.fromString(node.get("id").asText),
