@@ -24,7 +24,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with ArrangementTest {
 
   /** Random changes of a table with few keys, and its rows after them. */
   private class Table(random: Random) {
-    var rows: Map[Int,Int] = Map.empty[Int, Int]
+    var rows: Map[Int, Int] = Map.empty[Int, Int]
     private var known = Set.empty[Int]
     private var clock = 0
 

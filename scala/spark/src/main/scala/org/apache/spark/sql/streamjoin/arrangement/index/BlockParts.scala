@@ -7,7 +7,6 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, BlockFiles, BlockRef, BlockView}
 import org.apache.spark.sql.streamjoin.state.IndexMemory
-import org.apache.spark.sql.types.StructType
 
 /**
  * Reads blocks for readers with other columns or another number of partitions than the files have.
@@ -80,7 +79,7 @@ private[index] object BlockParts {
       root: Path,
       file: String,
       offset: Long,
-      division: (Int, Option[StructType])
+      division: BlockView.Division
   )
 
   /** @param of by partition of the reader */

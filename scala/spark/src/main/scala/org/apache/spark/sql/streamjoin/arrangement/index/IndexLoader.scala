@@ -189,11 +189,17 @@ final private[index] class IndexLoader(
   private def addChanges(known: KeyIndex, manifest: Manifest): Unit =
     add(known, manifest.version, manifest.changes, manifest)
 
-  private def viewOf(manifest: Manifest): BlockView = new BlockView(
-    part,
-    manifest.partitions,
-    converters.getOrElseUpdate(manifest.description, manifests.storedRows(arrangement, manifest, folder))
-  )
+  /** The files of a version before the key was added have its rows by the primary key only. */
+  private def viewOf(manifest: Manifest): BlockView = {
+    val isThere = !meta.isOfRows || index < manifests.described(arrangement, manifest, folder).keys.size
+    new BlockView(
+      part,
+      manifest.partitions,
+      converters.getOrElseUpdate(manifest.description, manifests.storedRows(arrangement, manifest, folder)),
+      if (isThere) meta.number(index) else 0,
+      ofOther = Option.unless(isThere)(index)
+    )
+  }
 
   /** @param by names the files */
   private def add(known: KeyIndex, version: Long, files: Seq[BlockFile], by: Manifest): Unit = {
@@ -204,7 +210,7 @@ final private[index] class IndexLoader(
       for {
         file <- files.iterator
         block <- file.blocks.iterator
-        if block.index == index && view.canBeIn(block)
+        if view.canBeIn(block)
         loaded = new FileBlock(root, version, file.path, block, hadoopConf, blockMemory, converting)
         size = if (converting.isDefined) sizeOf(loaded) else block.rawBytes
         if size > 0

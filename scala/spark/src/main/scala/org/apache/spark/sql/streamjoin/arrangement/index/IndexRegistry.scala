@@ -96,7 +96,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   ): KeyIndex = {
     sweeper: Unit
     val meta = arrangement.meta
-    val key = SlotKey(arrangement.root, meta.id, index, partition, meta.partitions, meta.schema)
+    val key = SlotKey(arrangement.root, meta.id, meta.number(index), partition, meta.partitions, meta.schema)
     val root = new Path(arrangement.root)
     val slot = slots.computeIfAbsent(key, _ => new IndexSlot(blockMemory))
     val found = slot.synchronized {

@@ -11,12 +11,12 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   BlockFile,
   ChangedColumns,
+  Description,
   Manifest,
   Restored,
   StoredRows,
   VersionId
 }
-import org.apache.spark.sql.types.StructType
 
 /**
  * Recently read manifests. All tasks of a batch need the manifests of the versions that the batch
@@ -33,12 +33,12 @@ final private[index] class ManifestCache {
   /** The id of the previous version, by the id of a version. It never changes. */
   private val predecessors = new mutable.LinkedHashMap[UUID, UUID]
 
-  /** Columns, by arrangement and name of their [[Description]], which never changes. */
-  private val schemas = new ConcurrentHashMap[(String, UUID, String), StructType]
+  /** By arrangement and name, because a description never changes. */
+  private val descriptions = new ConcurrentHashMap[(String, UUID, String), Description]
 
   def clear(): Unit = {
     recent.clear()
-    schemas.clear()
+    descriptions.clear()
     synchronized(predecessors.clear())
   }
 
@@ -49,14 +49,18 @@ final private[index] class ManifestCache {
       folder: ArrangementFolder
   ): Option[StoredRows] = {
     val meta = arrangement.meta
-    def stored = schemas.computeIfAbsent(
-      (arrangement.root, meta.id, manifest.description.getOrElse("")),
-      _ => folder.schemaOf(manifest)
-    )
+    def stored = described(arrangement, manifest, folder).schema
     Option.unless(!meta.isOfRows || ChangedColumns.areSame(stored, meta.schema)) {
       new StoredRows(arrangement.root, stored, meta.schema)
     }
   }
+
+  /** The columns and keys in the files of a version. */
+  def described(arrangement: ArrangementRef, manifest: Manifest, folder: ArrangementFolder): Description =
+    descriptions.computeIfAbsent(
+      (arrangement.root, arrangement.meta.id, manifest.description.getOrElse("")),
+      _ => folder.descriptionOf(manifest)
+    )
 
   /** Forgets the manifests of an arrangement, because its files are different now. */
   def forget(arrangement: ArrangementRef): Unit = recent.forget(arrangement.root)

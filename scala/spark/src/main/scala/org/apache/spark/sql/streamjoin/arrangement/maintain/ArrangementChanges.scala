@@ -8,6 +8,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, T
 private[streamjoin] object ArrangementChanges {
   private val Unchanged = "unchanged"
   private val Rejected = "rejected"
+  private val Accepts = s"${StreamJoinConf.Evolve.key}=${StreamJoinConf.Exact} accepts this change."
 
   /** The first one that `spark.streamjoin.evolve` does not accept fails. */
   def check(root: String, was: ArrangementMeta, is: ArrangementMeta): Unit = {
@@ -34,14 +35,24 @@ private[streamjoin] object ArrangementChanges {
   /** The columns last: what else differs is not possible. */
   private def definition(was: ArrangementMeta, is: ArrangementMeta): Seq[TargetChange] =
     Seq[(String, ArrangementMeta => String)](
-      "keys" -> (_.keys.map(_.mkString("[", ", ", "]")).mkString(", ")),
       "input" -> (_.input.name),
       "time" -> (_.time.getOrElse("none")),
       "order" -> (_.order.getOrElse("none"))
     ).collect {
       case (what, of) if of(was) != of(is) =>
         rejected(what, of(was), of(is), s"Arrange the DataFrame with the same $what as before.")
-    } ++ columns(was, is)
+    } ++ keys(was, is) ++ columns(was, is)
+
+  private def keys(was: ArrangementMeta, is: ArrangementMeta): Option[TargetChange] =
+    Option.unless(was.keys == is.keys) {
+      if (is.keys.startsWith(was.keys)) {
+        val advice = s"$Accepts A new base is written soon, with the added keys."
+        TargetChange("keys", was.keysInWords, is.keysInWords, Unchanged, "exact", advice)
+      } else {
+        val advice = s"Keys can only be added, after those that it has: ${was.keysInWords}."
+        rejected("keys", was.keysInWords, is.keysInWords, advice)
+      }
+    }
 
   private def columns(was: ArrangementMeta, is: ArrangementMeta): Option[TargetChange] =
     Option.unless(ChangedColumns.areSame(was.schema, is.schema)) {
@@ -49,9 +60,7 @@ private[streamjoin] object ArrangementChanges {
       ChangedColumns.rejected(was, is.schema) match {
         case Some(why) => rejected("columns", before, now, why)
         case None =>
-          val advice =
-            s"${StreamJoinConf.Evolve.key}=${StreamJoinConf.Exact} accepts this change. Readers keep the " +
-              "columns that they have until they are started again."
+          val advice = s"$Accepts Readers keep the columns that they have until they are started again."
           TargetChange("columns", before, now, Unchanged, "exact", advice)
       }
     }

@@ -171,13 +171,14 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     )
   }
 
-  /** The name of the description of the version, which is written if its columns are new. */
+  /** The name of the version's description, which is written if its columns or keys are new. */
   private def describe(folder: ArrangementFolder, version: Long, before: Option[Manifest]): Option[String] =
     before.flatMap { last =>
-      val schema = run.meta.schema
-      if (ChangedColumns.areSame(folder.schemaOf(last), schema)) last.description
-      else if (ChangedColumns.areSame(folder.meta.schema, schema)) None
-      else Some(folder.describe(version, Description(schema)))
+      def isSame(as: ArrangementMeta) =
+        ChangedColumns.areSame(as.schema, run.meta.schema) && as.keys == run.meta.keys
+      if (isSame(folder.metaOf(last))) last.description
+      else if (isSame(folder.meta)) None
+      else Some(folder.describe(version, Description.of(run.meta)))
     }
 
   /** The base that the batch has written, or that was written in the background. */

@@ -62,11 +62,12 @@ final private[streamjoin] class MaintainingRun extends Logging {
   }
 
   private def isOther(one: ArrangementMeta, meta: ArrangementMeta): Boolean =
-    one.partitions != meta.partitions || !ChangedColumns.areSame(one.schema, meta.schema)
+    one.partitions != meta.partitions || one.keys != meta.keys ||
+      !ChangedColumns.areSame(one.schema, meta.schema)
 
   private def sayChanged(folder: ArrangementFolder, before: ArrangementMeta, now: ArrangementMeta): Unit = {
     def words(of: ArrangementMeta) =
-      s"${of.partitions} partitions and the columns ${ChangedColumns.words(of.schema)}"
+      s"${of.partitions} partitions, the columns ${ChangedColumns.words(of.schema)} and the keys ${of.keysInWords}"
     if (isOther(before, now))
       logWarning(
         s"${folder.root} has ${words(now)} from its next version on. It had ${words(before)}. Queries that read it " +

@@ -174,7 +174,10 @@ final private[streamjoin] class ReaderMeta {
         val newest = folder.current
         def isOwn(schema: StructType) = ChangedColumns.areSame(schema, rows)
         val schema = if (isOwn(newest.schema)) None else folder.schemas.reverseIterator.find(isOwn)
-        newest.copy(schema = schema.getOrElse(newest.schema))
+        val own = schema.getOrElse(newest.schema)
+        // A key that was added later may have columns that the reader lacks.
+        val keys = newest.keys.takeWhile(_.forall(own.fieldNames.contains))
+        newest.copy(schema = own, keys = keys, addedKeys = keys.size - newest.firstKeys)
       }
     )
 }

@@ -96,12 +96,13 @@ final private[streamjoin] class SnapshotDiffReader(
     val view = new BlockView(
       IndexPartition(meta, 0, partition),
       manifest.partitions,
-      converters.getOrElseUpdate(manifest.description, registry.storedRows(arrangement, manifest, folder))
+      converters.getOrElseUpdate(manifest.description, registry.storedRows(arrangement, manifest, folder)),
+      of = 0
     )
     val found = for {
       file <- manifest.changes.iterator
       block <- file.blocks.iterator
-      if block.index == 0 && view.canBeIn(block)
+      if view.canBeIn(block)
       version = manifest.version
       bytes = IndexLoader.orRetained(arrangement, version - 1, folder) {
         registry.blockOf(root, file.path, block, view, hadoopConf)

@@ -68,13 +68,20 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   def current: ArrangementMeta =
     Option(newest).filter(_ >= 0).fold(meta)(version => metaOf(manifest(version)))
 
-  /** The description as of a version. */
-  def metaOf(manifest: Manifest): ArrangementMeta =
-    meta.copy(partitions = manifest.partitions, schema = schemaOf(manifest))
+  /** The columns and keys in the files of a version. */
+  def descriptionOf(manifest: Manifest): Description =
+    manifest.description.fold(Description.of(meta))(readDescription(_)(Description.fromJson))
 
-  /** The columns of the rows in the files of a version. */
-  def schemaOf(manifest: Manifest): StructType =
-    manifest.description.fold(meta.schema)(name => readDescription(name)(Description.fromJson(_).schema))
+  /** The description as of a version. */
+  def metaOf(manifest: Manifest): ArrangementMeta = {
+    val as = descriptionOf(manifest)
+    meta.copy(
+      partitions = manifest.partitions,
+      schema = as.schema,
+      keys = as.keys,
+      addedKeys = as.keys.size - meta.keys.size
+    )
+  }
 
   /** @throws StreamJoinRuntimeException if a version may not be followed by one of this release */
   def checkWriter(manifest: Manifest): Unit =

@@ -29,6 +29,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   column that decides between changes of the same time, if there is one
  * @param isOfRows
  *   false for an index whose rows are not those of the arrangement; their columns never change
+ * @param addedKeys
+ *   how many keys were added later; they are the last ones
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -38,9 +40,18 @@ final private[streamjoin] case class ArrangementMeta(
     input: InputKind,
     time: Option[String],
     order: Option[String] = None,
-    isOfRows: Boolean = true
+    isOfRows: Boolean = true,
+    addedKeys: Int = 0
 ) {
   def keyOrdinals(index: Int): Seq[Int] = keys(index).map(schema.fieldIndex)
+
+  /** How many keys it had when it was created. */
+  def firstKeys: Int = keys.size - addedKeys
+
+  /** The number of an index in files: that of deletions follows those of the first keys. */
+  def number(index: Int): Int = if (index < firstKeys) index else index + 1
+
+  def keysInWords: String = keys.map(_.mkString("[", ", ", "]")).mkString(", ")
 
   def toJson: Array[Byte] = {
     val root = ArrangementMeta.mapper.createObjectNode()

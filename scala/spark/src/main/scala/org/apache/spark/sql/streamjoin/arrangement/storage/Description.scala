@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
@@ -16,18 +18,24 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *
  * @param schema
  *   columns of the rows
+ * @param keys
+ *   key columns of each index
  */
-final private[streamjoin] case class Description(schema: StructType) {
+final private[streamjoin] case class Description(schema: StructType, keys: Seq[Seq[String]]) {
   def toJson: Array[Byte] = {
     val root = Description.mapper.createObjectNode()
     root.put("version", Description.Format).put("spark", SPARK_VERSION)
     root.put("minimum_reader", Description.Supported).put("minimum_writer", Description.Supported): ObjectNode
     root.set[JsonNode]("schema", Description.mapper.readTree(schema.json))
+    val list = root.putArray("keys")
+    keys.foreach(key => key.foldLeft(list.addArray())(_.add(_)))
     Description.mapper.writerWithDefaultPrettyPrinter.writeValueAsBytes(root)
   }
 }
 
 private[streamjoin] object Description {
+  def of(meta: ArrangementMeta): Description = Description(meta.schema, meta.keys)
+
   val Directory = "meta"
 
   /** The format of the file. */
@@ -41,7 +49,10 @@ private[streamjoin] object Description {
   /** @throws IllegalArgumentException if this version of streamjoin may not read the arrangement */
   def fromJson(root: JsonNode): Description = {
     checkSupports(root, "reader", "read")
-    Description(DataType.fromJson(root.get("schema").toString).asInstanceOf[StructType].asNullable)
+    Description(
+      DataType.fromJson(root.get("schema").toString).asInstanceOf[StructType].asNullable,
+      root.get("keys").elements().asScala.map(_.elements().asScala.map(_.asText).toSeq).toSeq
+    )
   }
 
   /**

@@ -87,6 +87,11 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       own.check(found)
     }
     val is = folder.current
-    is.copy(schema = arrange.meta.schema, partitions = set.getOrElse(is.partitions))
+    is.copy(
+      schema = arrange.meta.schema,
+      partitions = set.getOrElse(is.partitions),
+      keys = arrange.meta.keys,
+      addedKeys = is.addedKeys + arrange.meta.keys.size - is.keys.size
+    )
   }
 }
