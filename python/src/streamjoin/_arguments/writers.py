@@ -1,5 +1,7 @@
 """The DataFrame of a writer, which Spark's writers do not show."""
 
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -13,7 +15,7 @@ def writer_of(query: DataFrame, path: str) -> DataStreamWriter:
     return writer
 
 
-def query_of(df: DataFrame | DataStreamWriter) -> DataFrame:
-    """Return the DataFrame that a writer of :func:`writer_of` writes; any other value as it is."""
+def query_of(df: Any) -> DataFrame:
+    """Return the DataFrame of a writer that :func:`writer_of` made; any other value unchanged."""
     query: DataFrame = getattr(df, _QUERY, df)
     return query
