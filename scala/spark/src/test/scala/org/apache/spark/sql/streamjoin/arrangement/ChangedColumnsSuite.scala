@@ -80,7 +80,7 @@ class ChangedColumnsSuite extends AnyFunSuite with TableTest {
       Seq(changes, pairs, lookUp).foreach(_.start())
       Seq(changes, pairs).foreach(_.settle())
       of.change(wide)
-      // Of the old rows, 1 gets a name, 2 stays as it is and 4 goes.
+      // Of the old rows, 1 gets a name, 2 does not change and 4 is removed.
       it.feed(row(1, 10, "x"), row(2, 20), row(3, 30, "c"), row(4, 40, op = "d"))
       assert(rowsOf(root) == Seq("- 20 2 2", "c 30 0 3", "x 10 1 1"))
       assert(rowsOf(root, Some(0)) == Seq("- 10 1 1", "- 20 2 2", "- 40 1 4"))

@@ -171,7 +171,7 @@ final private[evolve] class ChangedChain(seed: Int) {
 
   private def rows(stream: String) = batches.flatten.filter(_.stream == stream)
 
-  /** What certainly and what possibly comes out of a join. */
+  /** What a join emits for certain, and what it may emit. */
   private case class Law(must: Seq[Item], may: Seq[Item])
 
   private def joined(law: Law, was: Link, is: Link): Law = {
