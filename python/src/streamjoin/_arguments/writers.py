@@ -17,5 +17,6 @@ def writer_of(query: DataFrame, path: str) -> DataStreamWriter:
 
 def query_of(df: Any) -> DataFrame:
     """Return the DataFrame of a writer that :func:`writer_of` made; any other value unchanged."""
-    query: DataFrame = getattr(df, _QUERY, df)
+    # A DataFrame of Spark Connect has every attribute, as a column.
+    query: DataFrame = df if isinstance(df, DataFrame) else getattr(df, _QUERY, df)
     return query
