@@ -98,7 +98,8 @@ final private[evolve] class ChangedChain(seed: Int) {
       ChainQuery(window, Windowed)
     case _ =>
       // What a join above a changed one sees is known; when it sees a padded row is not.
-      val below = if (isUpper) link("b", "inner") else link("b", "inner", "left_outer", "left_semi", "left_anti")
+      val below =
+        if (isUpper) link("b", "inner") else link("b", "inner", "left_outer", "left_semi", "left_anti")
       ChainQuery(below, Joined(link("c", "inner", "left_outer", "left_semi", "left_anti")))
   }
 
@@ -221,7 +222,8 @@ final private[evolve] class ChangedChain(seed: Int) {
     (law.must.map(_.values).toSet, law.may.map(_.values).toSet)
 
   /** Whether rows may be late above the changed join. */
-  def mayDrop: Boolean = after.below.lowest < before.below.lowest || after.below.highest > before.below.highest
+  def mayDrop: Boolean =
+    after.below.lowest < before.below.lowest || after.below.highest > before.below.highest
 }
 
 private[evolve] object ChangedChain {
