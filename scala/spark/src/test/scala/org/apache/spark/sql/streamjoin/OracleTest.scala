@@ -166,6 +166,9 @@ final private[streamjoin] class Oracle(random: RandomStory, core: OracleCore) {
       (own.size < conjunct.columns.size || conjunct.holds(column => row.values(column.name)))
     }
 
+  /** The sink has skipped the last batch when it ran again: no time of its rows has been seen. */
+  def skipped(): Unit = current = previous
+
   /** `W(N, k) = max(W(N-1, k), max event time seen in batches < N, minus the delay)`. */
   private def advance(rows: Seq[TraceRow], punctuation: Map[Column, Long]): Unit = {
     batch += 1

@@ -100,6 +100,7 @@ class ChangeOracleSuite extends AnyFunSuite with OracleTest {
       SparkTest.forgetCommit(folder)
       query.start()
       assert(query.more().isEmpty)
+      oracle.skipped()
     }
 
     /** The changed query fails, and the old one continues as if nothing had happened. */
