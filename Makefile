@@ -156,8 +156,8 @@ test-line-scala:
 		"spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
 
 test-line-python:
-	@$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_demo.py::test_orders_deliveries \
-		$(PYTEST_FLAGS)
+	@$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_take_over.py \
+		tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
 
 test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## continue one checkpoint on all Spark lines, from the oldest to the newest; try the wheel as the README says
 	.venv/bin/python -m pytest $(LAST) $(PYTEST_FLAGS)

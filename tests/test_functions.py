@@ -30,6 +30,7 @@ TYPES = {
     "current or previous": "Literal['current', 'previous']",
     "duration": "Duration",
     "frame": "DataFrame",
+    "frame or writer": "DataFrame | DataStreamWriter",
     "integer": "int",
     "join type": "JoinType | str",
     "key": "Key",

@@ -196,6 +196,9 @@ for name, keys in (("orders", [["id"], ["item"]]), ("deliveries", F.col("id"))):
     kept.trigger(availableNow=True).start(checkpointLocation=str(FOLDER / f"keeps_{name}")).awaitTermination()
 kept = sj.arrange(stream("prices"), "prices", keys=[["item"]], op=F.col("op"), time="since", ttl="100000 days")
 kept.trigger(availableNow=True).start(checkpointLocation=str(FOLDER / "keeps_prices")).awaitTermination()
+noted = sj.arrange(stream("deliveries").withColumn("note", F.lit("")), "deliveries", keys="id")
+for row in sj.evolution(noted, FOLDER / "keeps_deliveries").collect():
+    print("evolution:", row.join, row.what, row.was, "to", row["is"], row.state, row.results)
 found = sj.arrangement("orders", spark=spark)
 print(found.name, found.keys, found.versions, found.rows, found.readers, found.schema.simpleString())
 print(sorted(row.id for row in found.toDF().collect()))

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from streamjoin._arguments.checks import batch_limits, require_dataframes, unavailable_arguments, wrong_argument
 from streamjoin._arguments.columns import ColumnOrName, Key, column_name, columns_of_keys
 from streamjoin._arguments.durations import Duration, spark_interval
+from streamjoin._arguments.writers import writer_of
 from streamjoin._display.formats import format_bytes
 from streamjoin._spark.calls import call_function, call_table_function
 from streamjoin._spark.checks import check_session
@@ -185,7 +186,7 @@ def arrange(
     Each batch writes one version, which all keys share. Queries read it as a table (:func:`streamjoin.arrangement`), as
     a stream of changes (``spark.readStream.format("streamjoin")``), or join it with others
     (:func:`streamjoin.delta_join`). One query maintains an arrangement, from one checkpoint. The number of its
-    partitions is the value of ``spark.sql.shuffle.partitions`` when it was created.
+    partitions is ``spark.streamjoin.partitions``, which may change when the query restarts.
 
     Args:
         df: A streaming DataFrame. With ``op`` it is a changelog: its rows insert, update and delete rows by the first
@@ -223,12 +224,12 @@ def arrange(
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; or any of :func:`streamjoin.check`.
         pyspark.errors.AnalysisException: ``STREAMJOIN_COLUMN`` (a computed Column); ``STREAMJOIN_ARRANGE`` (no such
             column, two ways to change, an impossible key, ``ttl`` without a time); ``STREAMJOIN_NOT_A_STREAM``;
-            ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``. ``start()`` raises ``STREAMJOIN_ARRANGEMENT_CHANGED`` (the
-            arrangement was created with other columns or keys), ``STREAMJOIN_ARRANGEMENT_OWNED`` (another query
-            maintains it) or ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode without ``op``). The
-            query fails with ``STREAMJOIN_OPERATION`` for an unknown operation, with ``STREAMJOIN_UNREADABLE_CHANGE``
-            for a message that could not be read, and with ``STREAMJOIN_DIFF`` for a number of copies that is null or
-            does not fit into an INT.
+            ``STREAMJOIN_NO_ARRANGEMENTS_FOLDER``. ``start()`` raises ``STREAMJOIN_ARRANGEMENT_CHANGED`` (other keys, or
+            columns that cannot change so), ``STREAMJOIN_ARRANGEMENT_OWNED`` (another query maintains it) or
+            ``STREAMJOIN_ARRANGEMENT_OUTPUT_MODE`` (complete mode, or update mode without ``op``). The query fails with
+            ``STREAMJOIN_OPERATION`` for an unknown operation, with ``STREAMJOIN_UNREADABLE_CHANGE`` for a message that
+            could not be read, and with ``STREAMJOIN_DIFF`` for a number of copies that is null or does not fit into an
+            INT.
 
     Source:
         Materialize, "Streaming joins using few resources": shared arrangements.
@@ -250,7 +251,7 @@ def arrange(
     not_sent = unavailable_arguments(unavailable, "sj.arrange")
     named = columns_of_keys(keys, df, "sj.arrange")
     arranged = call_function(df, "sj_arrange", path=path, keys=named, ttl=length, **columns, **not_sent)
-    return arranged.writeStream.format("streamjoin").option("path", path)
+    return writer_of(arranged, path)
 
 
 def arrangement(name: str | Arrangement, *, spark: SparkSession | None = None) -> Arrangement:

@@ -5,23 +5,25 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from streamjoin._arguments.checks import require_dataframes, require_type, wrong_argument
 from streamjoin._arguments.queries import session_of
 from streamjoin._arguments.renamed import renamed_argument
+from streamjoin._arguments.writers import query_of
 from streamjoin._display.notebook import with_html_table
 from streamjoin._spark.calls import call_function, call_table_function
 from streamjoin._spark.checks import check_session
 
 
-def evolution(df: DataFrame, checkpoint: str | Path) -> DataFrame:
+def evolution(df: DataFrame | DataStreamWriter, checkpoint: str | Path) -> DataFrame:
     """Return how a query differs from the one of a checkpoint, and what that means for the state and the results.
 
     The query is analyzed, not started, and nothing is written. ``spark.streamjoin.evolve`` decides which of the changes
     ``start()`` accepts.
 
     Args:
-        df: The changed query: a streaming DataFrame, before ``writeStream``.
+        df: The changed query: a streaming DataFrame, before ``writeStream``; or the writer of :func:`arrange`.
         checkpoint: The folder of ``checkpointLocation``, with at least one committed batch.
 
     Returns:
@@ -49,11 +51,12 @@ def evolution(df: DataFrame, checkpoint: str | Path) -> DataFrame:
         >>> [(row.what, row.state, row.results) for row in evolution(shorter, "checkpoints/evolving").collect()]
         [('bound', 'unchanged', 'exact')]
     """
-    require_dataframes("sj.evolution", "the streaming DataFrame with the joins, before writeStream", df)
+    query = query_of(df)
+    require_dataframes("sj.evolution", "the streaming DataFrame with the joins, before writeStream", query)
     if not isinstance(checkpoint, str | Path):
         raise wrong_argument("sj.evolution", "the path of a checkpoint", checkpoint)
-    check_session(df.sparkSession)
-    return with_html_table(call_function(df, "sj_evolution", checkpoint=str(checkpoint)))
+    check_session(query.sparkSession)
+    return with_html_table(call_function(query, "sj_evolution", checkpoint=str(checkpoint)))
 
 
 def explain_analyze(query: StreamingQuery, with_skew: bool = False) -> DataFrame:

@@ -194,7 +194,8 @@ final class ArrangementWriter private[streamjoin] (df: DataFrame, nameOrPath: St
   def writeStream: DataStreamWriter[Row] =
     toDF().writeStream.format("streamjoin").option("path", nameOrPath)
 
-  private[streamjoin] def toDF(): DataFrame = invoke(df, "sj_arrange")(arguments.toSeq: _*)
+  /** Returns the query as a DataFrame, for [[StreamJoin.evolution]]. */
+  def toDF(): DataFrame = invoke(df, "sj_arrange")(arguments.toSeq: _*)
 
   private def set(values: (String, Any)*): ArrangementWriter = {
     arguments ++= values

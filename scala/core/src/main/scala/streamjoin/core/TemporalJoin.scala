@@ -9,12 +9,18 @@ package streamjoin.core
  *   buffered right rows
  * @param deletions
  *   last rows of deleted keys, each with the time until which it is remembered
+ * @param settled
+ *   left rows before this time have been emitted, whatever the rule is now
+ * @param needed
+ *   right rows before this time have left, except the newest of each key if the rule keeps it
  */
 final case class TemporalJoinState[A](
     waiting: Vector[A] = Vector.empty[A],
     versions: Vector[A] = Vector.empty[A],
     deletions: Vector[(A, Long)] = Vector.empty[(A, Long)],
-    watermarks: Map[Int, Long] = Map.empty
+    watermarks: Map[Int, Long] = Map.empty,
+    settled: Long = Watermark.Undefined,
+    needed: Long = Watermark.Undefined
 )
 
 /**
@@ -81,17 +87,23 @@ final class TemporalJoin[A](
   private var deletions = restored.deletions
   private var received = restored.watermarks
 
-  def snapshot: TemporalJoinState[A] = TemporalJoinState(waiting, versions, deletions, received)
+  def snapshot: TemporalJoinState[A] =
+    TemporalJoinState(waiting, versions, deletions, received, settled, needed)
 
   def watermark(key: Int): Long = received.getOrElse(key, Watermark.Undefined)
 
   /** Left rows before this time have seen every right row that they can match. */
-  def settled: Long = rule.settled(watermark(0), watermark(1))
+  def settled: Long = math.max(rule.settled(watermark(0), watermark(1)), restored.settled)
 
-  /** No row with an earlier time will be emitted. */
-  def outputWatermark: Long = rule.output(settled)
+  /**
+   * No row with an earlier time will be emitted. An earlier left row could find a version later
+   * than its own, which has left.
+   */
+  def outputWatermark: Long =
+    math.max(rule.output(settled), if (rule.keepsNewest) restored.needed else Watermark.Undefined)
 
-  private def needed: Long = rule.needed(settled)
+  /** Right rows before this time match no row that can still be emitted, or have left. */
+  private def needed: Long = math.max(rule.needed(settled), restored.needed)
 
   private def time(side: Side, row: A): Option[Long] = inputs(side).time(row, side.index)
 

@@ -80,8 +80,9 @@ private[streamjoin] object StreamJoinConf {
   val Partitions: OptionalConfigEntry[Int] = conf(
     "spark.streamjoin.partitions",
     "The number of tasks and state stores of each join, and of partitions of an arrangement. If it changes, a restart " +
-      "rewrites the state of the joins. If unset, a checkpoint keeps its number, and a new query has that of " +
-      "spark.sql.shuffle.partitions."
+      "rewrites the state of the joins, and the arrangement that the query maintains has the new number from its " +
+      "next version on; readers continue. If unset, a checkpoint and an arrangement keep their number, and new ones " +
+      "have that of spark.sql.shuffle.partitions."
   ).intConf.checkValue(_ > 0, "must be positive").createOptional
 
   val MaxAccumulatedRecords: ConfigEntry[Long] = conf(

@@ -163,10 +163,30 @@ final private[streamjoin] class BatchBinding(
    */
   def beginRun(node: StatefulNode, partitions: Int): Unit =
     evolution.foreach { changed =>
-      if (states.isTakenOver(node.ordinal)) states.recordTakeOver(node)
-      else changed.record(node, partitions)
+      if (!states.isTakenOver(node.ordinal)) changed.record(node, partitions)
       states.beginRun(node)
+      beforeTasks(node.ordinal) = () => {
+        if (!states.isTakenOver(node.ordinal)) changed.forgetAbandoned(node)
+        states.beginTasks(node)
+      }
     }
+
+  /** By operator ordinal: what is recorded once the batch runs. */
+  private val beforeTasks = mutable.Map.empty[Int, () => Unit]
+
+  @volatile private var hasTasks = false
+
+  /**
+   * Called when the tasks of an operator are about to run. A sink skips a planned batch if it has
+   * the rows from an earlier attempt, perhaps with other settings or of another query. What that
+   * one has recorded and written to the state counts, so planning a batch again records nothing
+   * else.
+   */
+  def beginTasks(ordinal: Int): Unit = synchronized {
+    if (!hasTasks && evolution.isDefined) watermarkLog.continue(batch, eviction.continuity)
+    hasTasks = true
+    beforeTasks.remove(ordinal).foreach(_())
+  }
 
   /**
    * The last step of a batch, after it has run: computes the watermarks of the next batch and
@@ -205,7 +225,11 @@ final private[streamjoin] class BatchBinding(
     val floors = raisedFloors.map { case (ordinal, micros) =>
       ordinal -> OutputFloor(batch, Passed(outputs = Nil, forSpark = micros))
     }
-    watermarks.copy(continuity = eviction.continuity.withFloors(floors.toMap).after(passed.toMap))
+    // Of a batch that the sink has skipped, an earlier attempt has recorded what counts.
+    val begun =
+      if (hasTasks) eviction.continuity
+      else watermarkLog.written(batch).fold(eviction.continuity)(_.continuity)
+    watermarks.copy(continuity = begun.withFloors(floors.toMap).after(passed.toMap))
   }
 
   /** By ordinal, in microseconds. */
@@ -352,7 +376,7 @@ private[streamjoin] object BatchBinding extends Logging {
   // recurse.
   private def bind(session: SparkSession, batch: PlannedBatch): BatchBinding =
     previous(batch.context)
-      .filter(_.batch == batch.execution.currentBatchId - 1)
+      .filter(before => before.batch == batch.execution.currentBatchId - 1 && before.hasTasks)
       .map(_.following(batch.execution))
       .getOrElse(resumed(session, batch))
 
@@ -417,7 +441,6 @@ private[streamjoin] object BatchBinding extends Logging {
     // A run of the same query may have planned the batch after start() had looked.
     if (execution.isFirstBatch) evolution.checkPlanned(Some(batch))
     evolution.inWords.foreach(logWarning(_))
-    log.continue(batch, evolution.applied(eviction).continuity)
     evolution.begin()
     val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
     val folder = LateRows.folder(checkpoint)
@@ -427,7 +450,7 @@ private[streamjoin] object BatchBinding extends Logging {
     operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain, keepsSparks = takesOver)
     new BatchBinding(
       batch,
-      evolution.applied(late),
+      evolution.appliedBefore(late),
       evolution
         .applied(eviction)
         .begun(
@@ -441,7 +464,7 @@ private[streamjoin] object BatchBinding extends Logging {
       new OperatorStates(
         batch,
         operatorLog,
-        if (takesOver) TakenOverJoins.begin(takeOver, takeOver.sources(execution.optimizedPlan))
+        if (takesOver) TakenOverJoins.begin(takeOver, execution.optimizedPlan)
         else TakenOverJoins.recorded(operatorLog),
         evolution.meanings,
         mutable.Map.empty,

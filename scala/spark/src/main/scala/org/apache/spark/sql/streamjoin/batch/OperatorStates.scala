@@ -66,7 +66,7 @@ final private[streamjoin] class OperatorStates(
   private def generations(ordinal: Int): Option[Seq[Generation]] =
     if (!isTakenOver(ordinal)) log.generations(ordinal)
     else
-      Some(sparksGeneration +: takenOver.takeOver.toSeq.flatMap(_.attempted(ordinal, batch)))
+      Some(sparksGeneration +: takenOver.attempted(ordinal, batch))
 
   /** The state of Spark's own operators. */
   private def sparksGeneration: Generation = Generation(0, execution.numStateStores)
@@ -128,9 +128,10 @@ final private[streamjoin] class OperatorStates(
     )
   }
 
-  /** In the first batch of a run: forgets an abandoned attempt, and logs a rewrite. */
+  /** In the first batch of a run: logs a rewrite. */
   def beginRun(node: StatefulNode): Unit = {
-    if (!places(node.ordinal).isRecorded) log.abandon(node.ordinal, batch)
+    // A state without a description is taken for a damaged one.
+    if (isTakenOver(node.ordinal) && log.recorded(node.ordinal).isEmpty) recordTakeOver(node)
     rewriting(node.ordinal).foreach { case (before, next) =>
       logInfo(
         s"Batch $batch rewrites the state of operator ${node.ordinal + 1} (${node.kind}): " +
@@ -140,7 +141,13 @@ final private[streamjoin] class OperatorStates(
     }
   }
 
-  def recordTakeOver(node: StatefulNode): Unit = {
+  /** Before the tasks of the first batch of a run: forgets an abandoned attempt. */
+  def beginTasks(node: StatefulNode): Unit = {
+    if (isTakenOver(node.ordinal)) recordTakeOver(node)
+    if (!places(node.ordinal).isRecorded) log.abandon(node.ordinal, batch)
+  }
+
+  private def recordTakeOver(node: StatefulNode): Unit = {
     val written = Some(places(node.ordinal)).filter(_.isRecorded).map(_.current)
     log.takeOver(node, takenOver.taken(node.ordinal), sparksGeneration +: written.toSeq)
     logInfo(

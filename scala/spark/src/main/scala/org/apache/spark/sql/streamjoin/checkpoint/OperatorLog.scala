@@ -104,16 +104,19 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
   /** What was recorded of an operator, if it was. */
   def recorded(ordinal: Int): Option[Description] = get(ordinal.toLong)
 
-  /**
-   * Called before the first batch of a run for each operator that has not changed: records it. A
-   * change that begins with this batch belongs to an attempt that was abandoned, and is forgotten.
-   */
-  def record(node: StatefulNode, partitions: Int, batch: Long): Unit = {
+  /** Records an operator before its first batch. */
+  def record(node: StatefulNode, partitions: Int): Unit = {
     val now = OperatorLog.describe(node).copy(generations = Seq(Generation(0, partitions)))
-    if (!add(node.ordinal.toLong, now.recordedNow)) update(node) { recorded =>
-      val before = recorded.before(batch)
-      before.completedBy(now).getOrElse(before)
-    }
+    add(node.ordinal.toLong, now.recordedNow): Unit
+  }
+
+  /**
+   * Called before the tasks of an operator run that has not changed: a change that begins with this
+   * batch belongs to an attempt that was abandoned. Adds what an earlier release did not record.
+   */
+  def forgetAbandoned(node: StatefulNode, batch: Long): Unit = update(node) { recorded =>
+    val before = recorded.before(batch)
+    before.completedBy(OperatorLog.describe(node)).getOrElse(before)
   }
 
   /**

@@ -57,10 +57,16 @@ final private[streamjoin] class TakeOver(session: SparkSession, checkpoint: Path
   /** Whether Spark has run a batch since. */
   private def isVoid(taken: TakenOver): Boolean = joins.newestVersion(taken.operator).exists(_ > taken.newest)
 
-  /** The state that our failed attempt at the first batch has written. */
-  def attempted(ordinal: Int, batch: Long): Seq[Generation] = recorded
+  /**
+   * The state that our failed attempt at the first batch has written.
+   *
+   * @param query
+   *   the operator, if an attempt of another query does not count
+   */
+  def attempted(ordinal: Int, batch: Long, query: Option[Description] = None): Seq[Generation] = recorded
     .lift(ordinal)
     .filter(_.takenOver.exists(!isVoid(_)))
+    .filter(recorded => query.forall(recorded.difference(_).isEmpty))
     .fold(Seq.empty[Generation])(_.generations.drop(1))
     .filter(_.from == batch)
 

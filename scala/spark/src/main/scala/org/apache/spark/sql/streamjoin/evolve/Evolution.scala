@@ -113,7 +113,11 @@ final private[streamjoin] class Evolution private (
 
   /** Called in the first batch of a run for each operator. */
   def record(node: StatefulNode, partitions: Int): Unit =
-    if (!isChanged(node)) log.record(node, partitions, batch)
+    if (!isChanged(node)) log.record(node, partitions)
+
+  /** Called before the tasks of an operator run. */
+  def forgetAbandoned(node: StatefulNode): Unit =
+    if (!isChanged(node)) log.forgetAbandoned(node, batch)
 
   private def isChanged(node: StatefulNode): Boolean = changes.contains(node.ordinal)
 
@@ -146,6 +150,10 @@ final private[streamjoin] class Evolution private (
           .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
     )
   }
+
+  /** The watermarks of the batch before. */
+  def appliedBefore(watermarks: QueryWatermarks): QueryWatermarks =
+    applied(watermarks).copy(isOfQueryBefore = changes.nonEmpty)
 
   private def gaps(ordinal: Int): Seq[Gap] =
     accepted(ordinal).flatMap(_.later).map(of => Gap(batch, of.key, of.below, of.completeFrom))

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{MaintainsTarget, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog}
 import org.apache.spark.sql.streamjoin.plans.{QueryFunction, StatefulNode}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
@@ -31,10 +31,18 @@ private[streamjoin] object EvolutionOfQuery {
     val last = CommittedBatches
       .last(checkpoint, hadoopConf)
       .getOrElse(throw nothing("STREAMJOIN_NO_STATE.NO_BATCH", checkpoint))
-    if (!files.exists(new Path(checkpoint, OperatorLog.Directory)))
-      throw nothing("STREAMJOIN_NO_STATE.NO_OPERATOR", checkpoint)
-    val nodes = OptimizedQuery.nodes(PreparedQuery.of(analyzed), session)
-    of(nodes, checkpoint, hadoopConf, session) ++ settings(nodes, checkpoint, last, session)
+    val targets = analyzed.collect { case target: MaintainsTarget => target }
+    val hasOperators = files.exists(new Path(checkpoint, OperatorLog.Directory))
+    if (!hasOperators && targets.isEmpty) throw nothing("STREAMJOIN_NO_STATE.NO_OPERATOR", checkpoint)
+    val ofOperators =
+      if (!hasOperators) Nil
+      else {
+        val nodes = OptimizedQuery.nodes(PreparedQuery.of(analyzed), session)
+        of(nodes, checkpoint, hadoopConf, session) ++ settings(nodes, checkpoint, last, session)
+      }
+    ofOperators ++ targets.flatMap(_.changes(session)).map { change =>
+      Row(null, change.what, change.was, change.is, change.state, change.results, change.advice)
+    }
   }
 
   private def of(

@@ -233,6 +233,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     Figures.ofTasks(kind.name).map { case (name, text) => StatefulOperatorCustomSumMetric(name, text) }
 
   final override protected def doExecute(): RDD[InternalRow] = {
+    binding.foreach(_.beginTasks(ordinal))
     rewriteState()
     val tasks = tasksOfBatch
     val coordinator = session.sessionState.streamingQueryManager.stateStoreCoordinator

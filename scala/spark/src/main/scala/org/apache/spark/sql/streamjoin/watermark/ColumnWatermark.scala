@@ -90,18 +90,15 @@ private[streamjoin] object ColumnWatermark {
    *   minimum distance below the watermark, in microseconds
    */
   final case class ForSpark(column: ColumnWatermark, lag: Long) extends ColumnWatermark {
-    override def value(of: WatermarkValues): Long = math.max(
-      floor(of),
-      column.value(of) match {
+    override def value(of: WatermarkValues): Long = {
+      val now = column.value(of) match {
         case Watermark.Undefined => Watermark.Undefined
         case micros => millisToMicros(microsToMillis(micros - lag))
       }
-    )
-
-    /** What Spark has received before the query was changed. */
-    private def floor(of: WatermarkValues): Long = column match {
-      case output: Output => of.floor(output.ordinal).fold(Watermark.Undefined)(_.forSpark)
-      case _ => Watermark.Undefined
+      column match {
+        case output: Output => of.withoutStep(output.ordinal, now)(passed => Some(passed.forSpark))
+        case _ => now
+      }
     }
 
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = column.decidedBy(of)
@@ -225,16 +222,29 @@ private[streamjoin] object ColumnWatermark {
  *   emitted yet, from the rows kept below it, in addition to the watermarks
  * @param floors
  *   by ordinal: what an operator had passed when the query was changed
+ * @param ceilings
+ *   the same, if the query before has run this batch: whatever the operator would have passed by
+ *   now, it may still emit the rows that it has kept until then
  */
 final private[streamjoin] class WatermarkValues(
     val keyed: WatermarkId => Long,
     val spark: Long,
     val ordered: Int => Long,
-    floors: Map[Int, Passed] = Map.empty
+    floors: Map[Int, Passed] = Map.empty,
+    ceilings: Map[Int, Passed] = Map.empty
 ) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 
-  def floor(ordinal: Int): Option[Passed] = floors.get(ordinal)
+  /**
+   * What an operator has passed, as far as the query before allows.
+   *
+   * @param now
+   *   what it has passed, had the query always been this one
+   */
+  def withoutStep(ordinal: Int, now: Long)(of: Passed => Option[Long]): Long = {
+    val highest = ceilings.get(ordinal).flatMap(of).getOrElse(Long.MaxValue)
+    math.max(math.min(now, highest), floors.get(ordinal).flatMap(of).getOrElse(Watermark.Undefined))
+  }
 
   /**
    * The time below which an operator has evicted rows before the query was changed.
@@ -243,7 +253,7 @@ final private[streamjoin] class WatermarkValues(
    *   watermark key of the operator
    */
   def evictedBelow(ordinal: Int, key: Int): Long =
-    floor(ordinal).flatMap(_.evicted.lift(key)).getOrElse(Watermark.Undefined)
+    floors.get(ordinal).flatMap(_.evicted.lift(key)).getOrElse(Watermark.Undefined)
 
   /**
    * The output watermark of a key of one of our operators, computed once. It never goes back, even
@@ -252,7 +262,7 @@ final private[streamjoin] class WatermarkValues(
   def output(ordinal: Int, key: Int)(value: => Long): Long = known.get((ordinal, key)) match {
     case Some(before) => before
     case None =>
-      val now = math.max(value, floor(ordinal).flatMap(_.outputs.lift(key)).getOrElse(Watermark.Undefined))
+      val now = withoutStep(ordinal, value)(_.outputs.lift(key))
       known((ordinal, key)) = now
       now
   }

@@ -68,8 +68,15 @@ final private[streamjoin] case class Continuity(
     gaps = gaps.transform((_, all) => all.filter(_.from < batch)).filter(_._2.nonEmpty)
   )
 
-  /** Adds floors; each of them replaces the floor that its operator has. */
-  def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(floors = floors ++ more)
+  /**
+   * Adds floors; each of them replaces the floor that its operator has. That one came from an
+   * earlier change, which stays if this one is abandoned, and so does the floor.
+   */
+  def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(
+    floors = floors ++ more.transform((ordinal, floor) =>
+      floors.get(ordinal).fold(floor)(before => floor.copy(from = math.min(before.from, floor.from)))
+    )
+  )
 
   def withGaps(more: Map[Int, Seq[Gap]]): Continuity = copy(
     gaps = more.foldLeft(gaps) { case (all, (ordinal, added)) =>

@@ -32,6 +32,8 @@ import streamjoin.core.Watermark
  *   in its state, in microseconds
  * @param continuity
  *   what counts if the query has been changed, or will be
+ * @param isOfQueryBefore
+ *   whether another query has run the batch, and the next one is the first of this query
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
@@ -40,18 +42,23 @@ final private[streamjoin] case class QueryWatermarks(
     inputs: Map[Int, InputState] = Map.empty,
     heard: LastHeard = LastHeard(),
     waiting: Map[Int, Long] = Map.empty,
-    continuity: Continuity = Continuity.none
+    continuity: Continuity = Continuity.none,
+    isOfQueryBefore: Boolean = false
 ) {
 
   /** For eviction, in microseconds. */
-  def values(spark: Long): WatermarkValues =
-    values(forEviction, spark, continuity.floors.transform((_, floor) => floor.passed))
+  def values(spark: Long): WatermarkValues = values(forEviction, spark, floors, ceilings)
+
+  private def floors: Map[Int, Passed] = continuity.floors.transform((_, floor) => floor.passed)
+
+  private def ceilings: Map[Int, Passed] = if (isOfQueryBefore) floors else Map.empty
 
   /** For eviction, as if the query had never been another one. */
   def valuesOfPlan(spark: Long): WatermarkValues = values(forEviction, spark)
 
   /** For late rows, in microseconds: each input is judged by its own watermark. */
-  def forLateness(spark: Long): WatermarkValues = values(byOrigin(millis), spark)
+  def forLateness(spark: Long): WatermarkValues =
+    values(byOrigin(millis), spark, ceilings = ceilings)
 
   /** Updates the bounds of operators that emit in time order; they never decrease. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
@@ -61,13 +68,15 @@ final private[streamjoin] case class QueryWatermarks(
   private def values(
       keyed: Map[WatermarkId, Long],
       spark: Long,
-      floors: Map[Int, Passed] = Map.empty
+      floors: Map[Int, Passed] = Map.empty,
+      ceilings: Map[Int, Passed] = Map.empty
   ): WatermarkValues =
     new WatermarkValues(
       keyed.withDefaultValue(Watermark.Undefined),
       QueryWatermarks.micros(spark),
       ordered.withDefaultValue(Watermark.Undefined),
-      floors
+      floors,
+      ceilings
     )
 
   private def forEviction: Map[WatermarkId, Long] =

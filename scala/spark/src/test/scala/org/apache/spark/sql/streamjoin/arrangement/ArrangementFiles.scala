@@ -117,7 +117,14 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
   val partitions = 2
   val meta: ArrangementMeta =
     ArrangementMeta(UUID.randomUUID(), Item.Schema, keys, partitions, InputKind.Updates, None)
-  val ref: ArrangementRef = ArrangementRef(root.toString, meta)
+  val ref: ArrangementRef = refOf(partitions)
+
+  /** The arrangement for a reader with another number of partitions. */
+  def refOf(partitions: Int): ArrangementRef =
+    ArrangementRef(root.toString, meta.copy(partitions = partitions))
+
+  /** The number of partitions with which the next versions are written. */
+  var written: Int = partitions
   val query: UUID = UUID.randomUUID()
   private val mapper = new ObjectMapper()
 
@@ -141,7 +148,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
       val key = rowKey(index)
       rows.zipWithIndex.foreach { case ((item, copies), at) =>
         val row = Item.row(item)
-        writers(at % 2).add(index, key.partition(row, partitions), row, copies)
+        writers(at % 2).add(index, key.partition(row, written), row, copies)
       }
     }
     writers.flatMap(_.commit())
@@ -159,7 +166,7 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     collections :+= Model.plus(before, changes)
     val changeFiles = write(s"changes/$version", changes)
     put(
-      Manifest(version, query, timeMs = added, since, bases, changeFiles, baseFiles, Map.empty)
+      Manifest(version, query, timeMs = added, since, written, bases, changeFiles, baseFiles, Map.empty)
         .copy(previous = ids.get(version - 1))
     )
   }
@@ -180,12 +187,16 @@ final class ArrangementFiles(val conf: Configuration = new Configuration()) {
     ids += newest -> files.manifest(newest).id
   }
 
+  /** Removes the files with the changes of a version. */
+  def removeChanges(version: Long): Unit =
+    assert(files.fs.delete(new Path(root, s"${ArrangementFolder.Changes}/$version"), true))
+
   /** Removes the bases that the newest manifest does not keep. */
   def removeBases(): Unit = files.removeBases(files.baseNumbers.diff(bases.map(_.manifest)))
 
   def put(manifest: Manifest): Unit = {
     ids += manifest.version -> manifest.id
-    val node = mapper.createObjectNode().put("version", ArrangementMeta.Format)
+    val node = mapper.createObjectNode().put("version", Manifest.formatOf(manifest, partitions))
     Manifest.toJson(manifest, node)
     write(s"versions/${manifest.version}", mapper.writeValueAsString(node))
   }

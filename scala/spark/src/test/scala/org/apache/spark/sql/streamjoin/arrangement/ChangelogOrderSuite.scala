@@ -179,7 +179,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
       val manifest = it.folder.manifest(1)
       val without = manifest.changes.map(file => file.copy(blocks = file.blocks.filter(_.index < 2)))
       SparkTest.remove(Path.of(it.root, "versions", "1"))
-      new VersionLog(spark, it.folder.root).add(1, manifest.copy(changes = without))
+      new VersionLog(spark, it.folder).add(1, manifest.copy(changes = without))
       it.start()
       it.feed(Row(1, 11, 110L, "insert"), Row(2, 9, 90L, "update"))
       assert(rowsOf(it.root) == Seq("1 11 110", "2 10 100"), "rows still have their time")

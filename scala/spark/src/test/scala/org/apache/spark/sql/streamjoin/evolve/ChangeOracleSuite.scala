@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.evolve
 
+import scala.util.matching.Regex
+
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -378,11 +380,18 @@ final private class ChangedMatch(seed: Int) extends ChangedStory(seed) {
         name -> TraceParser.parse(s"$name, $random", lines.mkString("\n"))
       )
     }
-    val shorter = changed("shorter tolerance") { line =>
-      ChangedMatch.Within.replaceAllIn(line, found => s"within ${choice.nextInt(found.group(1).toInt + 1)}")
+    def another(name: String, from: Regex, prefix: String)(number: Int => Int) = changed(name) { line =>
+      from.replaceAllIn(line, found => prefix + number(found.group(1).toInt))
     }
-    shorter.toSeq ++
+    def less(number: Int) = choice.nextInt(number + 1)
+    def more(number: Int) = number + 1 + choice.nextInt(8)
+    Seq(
+      another("shorter tolerance", ChangedMatch.Within, "within ")(less),
+      another("longer tolerance", ChangedMatch.Within, "within ")(more),
+      another("shorter history", ChangedMatch.History, "history: ")(less),
+      another("longer history", ChangedMatch.History, "history: ")(more),
       changed("to inner")(line => if (line == outer) s"join: ${JoinType.Inner.name}" else line)
+    ).flatten
   }
 
   override val core: ChangedCore = new TemporalCore(random.trace)
@@ -390,4 +399,5 @@ final private class ChangedMatch(seed: Int) extends ChangedStory(seed) {
 
 private object ChangedMatch {
   private val Within = """within (\d+)""".r
+  private val History = """history: (\d+)""".r
 }

@@ -226,12 +226,32 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
+  test("an aggregation opens no window again if another change follows and is abandoned") {
+    withConf(Evolve -> "allow") {
+      val old = after(counted(half), 5)
+      val wider = old.successor(counted(two))
+      running(wider)(feed(_, 5))
+      val abandoned = wider.successor(counted(hour))
+      abandoned.sink = _ => throw new IllegalStateException("no room")
+      running(abandoned)(job => intercept[StreamingQueryException](feed(job, 6)))
+      val again = abandoned.successor(counted(two))
+      running(again) { job =>
+        job.settle()
+        (7 until 12).foreach(feed(job, _))
+      }
+      val windows = Seq(old, wider, again).flatMap(_.seen).flatMap(_.rows).map(_.takeWhile(_ != ' '))
+      assert(windows.size > 6)
+      assert(windows.distinct == windows)
+    }
+  }
+
+  private def ordered(query: ChangedQuery)(streams: Streams): DataFrame = {
+    val joined = query.joined(streams).selectExpr("o.t AS t", "o.v AS a", "d.v AS b")
+    Frames.sorted(joined, "t").selectExpr("t AS a", "a AS b")
+  }
+
   test("an order above a wider join never goes back") {
     withConf(Evolve -> "allow") {
-      def ordered(query: ChangedQuery)(streams: Streams) = {
-        val joined = query.joined(streams).selectExpr("o.t AS t", "o.v AS a", "d.v AS b")
-        Frames.sorted(joined, "t").selectExpr("t AS a", "a AS b")
-      }
       val old = after(ordered(half), 5)
       val next = old.successor(ordered(two))
       running(next) { job =>
@@ -241,6 +261,24 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
       val times = (old.seen ++ next.seen).flatMap(_.rows).map(_.split(' ').head)
       assert(times == times.sorted)
       assert(next.seen.flatMap(_.rows).size > 20)
+    }
+  }
+
+  private val above = Seq[(String, ChangedQuery => Streams => DataFrame)](
+    ("an aggregation", query => counted(query)),
+    ("an order", query => ordered(query)),
+    ("a join", query => chained(query))
+  )
+
+  for ((name, query) <- above) test(s"rows that leave by a narrower bound are not late for $name above") {
+    withConf(Evolve -> "exact") {
+      // They are padded, each in the order of time, and leave together when the bound changes.
+      val unmatched = ChangedQuery.Pair("o.v > d.v + 40", _ > _ + 40)
+      val (was, is) = (two.copy("left_outer", pair = unmatched), half.copy("left_outer", pair = unmatched))
+      running(after(query(was), 6).successor(query(is))) { job =>
+        (6 until 9).foreach(feed(job, _))
+        assert(job.dropped == 0)
+      }
     }
   }
 

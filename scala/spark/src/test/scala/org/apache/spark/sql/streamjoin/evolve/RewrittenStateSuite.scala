@@ -103,7 +103,7 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
           running(next) { job =>
             assert((N until 6).map(feed(job, _)) == wanted.slice(N, 6))
             assert(job.joins.head.numPartitions == 3)
-            // A later run goes on with the rewritten state, and rewrites it no more.
+            // A later run continues with the rewritten state, and does not rewrite it again.
             job.restart()
             assert((6 until 8).map(feed(job, _)) == wanted.drop(6))
           }

@@ -18,9 +18,6 @@ import org.apache.spark.sql.{DataFrame, Row}
 class TakeOverSuite extends AnyFunSuite with TakeOverTest {
   import JoinTest._
 
-  private val rocksDb = "spark.sql.streaming.stateStore.providerClass" ->
-    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
   private def format(version: Int) =
     "spark.sql.streaming.join.stateFormatVersion" -> version.toString
 

@@ -12,6 +12,8 @@ trait TakeOverTest extends CheckpointTest { this: AnyFunSuite =>
 
   protected val plain = "spark.streamjoin.enabled" -> "false"
   protected val exact = "spark.streamjoin.evolve" -> "exact"
+  protected val rocksDb = "spark.sql.streaming.stateStore.providerClass" ->
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
   protected val two = Set("o", "d")
   protected val three = Set("o", "d", "e")

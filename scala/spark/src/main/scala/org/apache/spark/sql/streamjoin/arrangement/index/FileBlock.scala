@@ -12,6 +12,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
   BaseRef,
   BlockFiles,
   BlockRef,
+  BlockView,
   Manifest
 }
 import org.apache.spark.sql.streamjoin.state.IndexMemory
@@ -21,6 +22,8 @@ import org.apache.spark.sql.streamjoin.state.IndexMemory
  *
  * @param version
  *   version whose changes it contains, or whose rows if it belongs to a base
+ * @param view
+ *   what the index takes from the block, unless it takes the stored bytes
  */
 final private[streamjoin] class FileBlock(
     root: Path,
@@ -28,7 +31,8 @@ final private[streamjoin] class FileBlock(
     file: String,
     ref: BlockRef,
     hadoopConf: Configuration,
-    memory: BlockMemory
+    memory: BlockMemory,
+    view: Option[BlockView] = None
 ) extends LoadedBlock {
   private var loaded: Array[Byte] = _
   private var released = false
@@ -53,7 +57,9 @@ final private[streamjoin] class FileBlock(
       newest.bases.exists(base => base.version == version && filesOf(base)(file))
     else newest.oldestNeeded <= version
 
-  def rawBytes: Int = ref.rawBytes
+  /** Its bytes in memory; if it is a part of a block, at most as many before it has been read. */
+  def rawBytes: Int = rawSize
+  @volatile private var rawSize = ref.rawBytes
 
   override def bytes: Array[Byte] = {
     isUsed = true
@@ -61,7 +67,10 @@ final private[streamjoin] class FileBlock(
     if (present != null) present
     else {
       val read =
-        try BlockFiles.read(root, file, ref, hadoopConf)
+        try
+          view.fold(BlockFiles.read(root, file, ref, hadoopConf)) {
+            memory.parts.get(root, file, ref, _, hadoopConf)
+          }
         catch {
           case error: Throwable =>
             memory.countFailure(root)
@@ -71,6 +80,7 @@ final private[streamjoin] class FileBlock(
         val first = loaded == null && !released
         if (first) {
           loaded = read
+          rawSize = read.length
           markUnloaded(false)
         }
         first
@@ -114,6 +124,7 @@ final private[streamjoin] class FileBlock(
  * reread when a probe needs them.
  */
 final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
+  val parts = new BlockParts(memory)
 
   /** The next block to unload comes first. */
   private val loaded = new LinkedHashSet[FileBlock]
@@ -134,6 +145,7 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   private[arrangement] def add(block: FileBlock): Unit = {
     synchronized(loaded.add(block))
     memory.add(block.rawBytes.toLong)
+    while (memory.exceeded && parts.dropOne()) {}
     while (memory.exceeded && unloadOne()) synchronized(unloadedSoFar += 1)
   }
 
@@ -179,9 +191,12 @@ final private[streamjoin] class BlockMemory(val memory: IndexMemory) {
   /** Releases the blocks of an index that satisfy a condition. */
   private[index] def release(index: KeyIndex)(which: FileBlock => Boolean): Unit =
     index.usedBlocks.foreach {
-      case block: FileBlock if which(block) =>
-        synchronized(loaded.remove(block))
-        memory.add(-block.release())
+      case block: FileBlock if which(block) => release(block)
       case _ =>
     }
+
+  private[index] def release(block: FileBlock): Unit = {
+    synchronized(loaded.remove(block))
+    memory.add(-block.release())
+  }
 }

@@ -44,6 +44,8 @@ final private[index] class IndexLoader(
   private lazy val folder = new ArrangementFolder(root, hadoopConf)
   private def manifest(version: VersionId) = manifests.get(arrangement, version, folder)
   private lazy val rowKey = RowKey.of(meta, index)
+  private lazy val part = IndexPartition(meta, index, partition)
+  private val converters = mutable.Map.empty[Option[String], Option[StoredRows]]
 
   /** Whether the newest version of an index is the given version or a successor of it. */
   def follows(slot: IndexSlot, version: VersionId): Boolean =
@@ -136,12 +138,12 @@ final private[index] class IndexLoader(
   }
 
   /**
-   * The files of a base that a manifest keeps. Only the number of the version that names them is
-   * known, and the version in memory may have been removed.
+   * The manifest that names the files of a base that a manifest keeps. Only its number is known,
+   * and the version in memory may have been removed.
    */
-  private def filesOf(base: BaseRef, newest: Manifest): Seq[BlockFile] =
-    if (base.manifest == newest.version) newest.baseFiles
-    else manifests.upTo(arrangement, base.manifest, newest.versionId, folder).baseFiles
+  private def naming(base: BaseRef, newest: Manifest): Manifest =
+    if (base.manifest == newest.version) newest
+    else manifests.upTo(arrangement, base.manifest, newest.versionId, folder)
 
   /**
    * The paths of the files of a base. Each base is listed once for all blocks of an index; the
@@ -152,7 +154,7 @@ final private[index] class IndexLoader(
     base =>
       found.getOrElseUpdate(
         base,
-        try filesOf(base, newest).map(_.path).toSet
+        try naming(base, newest).baseFiles.map(_.path).toSet
         catch { case _: StreamJoinRuntimeException => Set.empty[String] }
       )
   }
@@ -163,10 +165,10 @@ final private[index] class IndexLoader(
     try {
       val changes = manifests.line(arrangement, base.fold(0L)(_.version + 1), high, folder)
       base.foreach { base =>
-        val files = changes.find(_.version == base.manifest).fold(filesOf(base, newest))(_.baseFiles)
-        add(built, base.version, files)
+        val named = changes.find(_.version == base.manifest).getOrElse(naming(base, newest))
+        add(built, base.version, named.baseFiles, named)
       }
-      changes.foreach(manifest => add(built, manifest.version, manifest.changes))
+      changes.foreach(addChanges(built, _))
       built
     } catch {
       case error: Throwable =>
@@ -180,23 +182,53 @@ final private[index] class IndexLoader(
     high.number > known.newest && target.oldestNeeded <= known.newest + 1 && {
       val changes = manifests.line(arrangement, known.newest + 1, high, folder)
       val isNext = slot.newest.contains(manifests.before(arrangement, changes.head, folder))
-      if (isNext) changes.foreach(manifest => add(known, manifest.version, manifest.changes))
+      if (isNext) changes.foreach(addChanges(known, _))
       isNext
     }
 
-  private def add(known: KeyIndex, version: Long, files: Seq[BlockFile]): Unit =
+  private def addChanges(known: KeyIndex, manifest: Manifest): Unit =
+    add(known, manifest.version, manifest.changes, manifest)
+
+  /** The files of a version before the key was added have its rows by the primary key only. */
+  private def viewOf(manifest: Manifest): BlockView = {
+    val isThere = !meta.isOfRows || index < manifests.described(arrangement, manifest, folder).keys.size
+    new BlockView(
+      part,
+      manifest.partitions,
+      converters.getOrElseUpdate(manifest.description, manifests.storedRows(arrangement, manifest, folder)),
+      if (isThere) meta.number(index) else 0,
+      ofOther = Option.unless(isThere)(index)
+    )
+  }
+
+  /** @param by names the files */
+  private def add(known: KeyIndex, version: Long, files: Seq[BlockFile], by: Manifest): Unit = {
+    val view = viewOf(by)
+    val converting = Option.unless(view.isPlain)(view)
     known.load(
       version,
       for {
         file <- files.iterator
         block <- file.blocks.iterator
-        if block.index == index && block.partition == partition
+        if view.canBeIn(block)
+        loaded = new FileBlock(root, version, file.path, block, hadoopConf, blockMemory, converting)
+        size = if (converting.isDefined) sizeOf(loaded) else block.rawBytes
+        if size > 0
       } yield {
-        stats.rows += block.rows
+        if (converting.isEmpty) stats.rows += block.rows
         stats.bytes += block.bytes
-        (new FileBlock(root, version, file.path, block, hadoopConf, blockMemory), block.rawBytes)
+        (loaded, size)
       }
     )
+  }
+
+  /** Reads it: how large the rows of the partition are is not known before. */
+  private def sizeOf(block: FileBlock): Int = {
+    val part = block.bytes
+    stats.rows += BlockParts.rows(part)
+    if (part.isEmpty) blockMemory.release(block)
+    part.length
+  }
 
   /** Drops rows that no reader needs, once there are many. */
   private def compacted(known: KeyIndex, since: Long): KeyIndex =

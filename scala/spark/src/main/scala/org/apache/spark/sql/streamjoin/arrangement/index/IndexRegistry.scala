@@ -10,8 +10,16 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, Manifest, VersionId}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  BlockRef,
+  BlockView,
+  Manifest,
+  StoredRows,
+  VersionId
+}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
+import org.apache.spark.sql.types.StructType
 
 /**
  * The executor's indexes: one [[KeyIndex]] for each partition of each key of an arrangement, shared
@@ -19,6 +27,8 @@ import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
  * that begins after the requested version is replaced, never changed, because other tasks may hold
  * it. An index whose versions do not precede the requested one is replaced too: after a restore, an
  * arrangement gets other versions with the same numbers.
+ *
+ * Readers may have different columns and numbers of partitions, each with its own indexes.
  *
  * A file holds blocks, each of one partition of one key. An index loads its blocks in two levels:
  * the newest base that is not newer than the oldest version it serves, then the changes of each
@@ -85,7 +95,8 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       stats: LoadStats
   ): KeyIndex = {
     sweeper: Unit
-    val key = SlotKey(arrangement.root, arrangement.meta.id, index, partition)
+    val meta = arrangement.meta
+    val key = SlotKey(arrangement.root, meta.id, meta.number(index), partition, meta.partitions, meta.schema)
     val root = new Path(arrangement.root)
     val slot = slots.computeIfAbsent(key, _ => new IndexSlot(blockMemory))
     val found = slot.synchronized {
@@ -122,6 +133,22 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
     found.getOrElse(get(arrangement, index, partition, low, high, hadoopConf, stats))
   }
 
+  /** The rows of a block that belong to a partition of a reader, with its columns. */
+  def blockOf(
+      root: Path,
+      file: String,
+      ref: BlockRef,
+      view: BlockView,
+      hadoopConf: Configuration
+  ): Array[Byte] = blockMemory.parts.get(root, file, ref, view, hadoopConf)
+
+  /** Converts the rows of a version for a reader, if they have other columns. */
+  def storedRows(
+      arrangement: ArrangementRef,
+      manifest: Manifest,
+      folder: ArrangementFolder
+  ): Option[StoredRows] = manifests.storedRows(arrangement, manifest, folder)
+
   /** A task requests an index once, and then uses it until it ends. */
   private def keepWhileUsed(slot: IndexSlot): Unit = Option(TaskContext.get()).foreach { context =>
     val task = context.taskAttemptId()
@@ -149,6 +176,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
       idleNanos: Long = idleNanos,
       scarceNanos: Long = TimeUnit.SECONDS.toNanos(30)
   ): Unit = {
+    blockMemory.parts.dropOld(math.min(idleNanos, PartsNanos))
     val now = System.nanoTime()
     val byUse = slots.asScala.toSeq.map { case (key, slot) => (slot.usedAt, key, slot) }.sortBy(_._1)
     byUse.foreach { case (_, key, slot) =>
@@ -180,6 +208,7 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   /** Empties the registry, as if the process had just started. */
   def clear(): Unit = {
     manifests.clear()
+    blockMemory.parts.dropOld(0)
     slots.asScala.foreach { case (key, slot) =>
       slot.synchronized {
         slot.drop()
@@ -191,7 +220,17 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
 private[streamjoin] object IndexRegistry {
 
-  final private case class SlotKey(root: String, id: UUID, index: Int, partition: Int)
+  final private case class SlotKey(
+      root: String,
+      id: UUID,
+      index: Int,
+      partition: Int,
+      of: Int,
+      schema: StructType
+  )
+
+  /** How long the parts of a block are kept for the other partitions of a reader. */
+  private val PartsNanos = TimeUnit.SECONDS.toNanos(30)
 
   /** Whether this process has ever had an index of an arrangement. */
   def isBegun: Boolean = ofProcess.isDefined

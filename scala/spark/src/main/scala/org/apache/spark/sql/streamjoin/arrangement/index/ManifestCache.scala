@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -9,8 +10,11 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
   BlockFile,
+  ChangedColumns,
+  Description,
   Manifest,
   Restored,
+  StoredRows,
   VersionId
 }
 
@@ -29,10 +33,34 @@ final private[index] class ManifestCache {
   /** The id of the previous version, by the id of a version. It never changes. */
   private val predecessors = new mutable.LinkedHashMap[UUID, UUID]
 
+  /** By arrangement and name, because a description never changes. */
+  private val descriptions = new ConcurrentHashMap[(String, UUID, String), Description]
+
   def clear(): Unit = {
     recent.clear()
+    descriptions.clear()
     synchronized(predecessors.clear())
   }
+
+  /** Converts the rows of a version for a reader, if they have other columns. */
+  def storedRows(
+      arrangement: ArrangementRef,
+      manifest: Manifest,
+      folder: ArrangementFolder
+  ): Option[StoredRows] = {
+    val meta = arrangement.meta
+    def stored = described(arrangement, manifest, folder).schema
+    Option.unless(!meta.isOfRows || ChangedColumns.areSame(stored, meta.schema)) {
+      new StoredRows(arrangement.root, stored, meta.schema)
+    }
+  }
+
+  /** The columns and keys in the files of a version. */
+  def described(arrangement: ArrangementRef, manifest: Manifest, folder: ArrangementFolder): Description =
+    descriptions.computeIfAbsent(
+      (arrangement.root, arrangement.meta.id, manifest.description.getOrElse("")),
+      _ => folder.descriptionOf(manifest)
+    )
 
   /** Forgets the manifests of an arrangement, because its files are different now. */
   def forget(arrangement: ArrangementRef): Unit = recent.forget(arrangement.root)

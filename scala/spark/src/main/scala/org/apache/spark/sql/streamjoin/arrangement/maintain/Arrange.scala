@@ -1,8 +1,12 @@
 package org.apache.spark.sql.streamjoin.arrangement.maintain
 
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
+import org.apache.spark.sql.streamjoin.base.{MaintainsTarget, StreamJoinConf, TargetChange}
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.types.BinaryType
 
@@ -30,9 +34,17 @@ final private[streamjoin] case class Arrange(
     traits: LogTraits,
     output: Seq[Attribute],
     child: LogicalPlan
-) extends UnaryNode {
+) extends UnaryNode
+    with MaintainsTarget {
 
   override lazy val references: AttributeSet = AttributeSet(child.output)
+
+  override def changes(session: SparkSession): Seq[TargetChange] = {
+    val folder = ArrangementFolder.open(session, new Path(root))
+    // Nothing has been written or read yet.
+    if (!folder.exists || folder.newest < 0) Nil
+    else ArrangementChanges.all(folder.current, meta, StreamJoinConf.setPartitions)
+  }
 
   override protected def withNewChildInternal(newChild: LogicalPlan): Arrange = copy(child = newChild)
 

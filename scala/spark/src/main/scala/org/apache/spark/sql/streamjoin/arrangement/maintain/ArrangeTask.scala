@@ -148,7 +148,8 @@ final private[streamjoin] class ArrangeTask(
     changed += 1
     copies += count
     keys.indices.foreach { i =>
-      changes.add(i, if (i == 0) partition else keys(i).partition(row, meta.partitions), row, count)
+      val of = if (i == 0) partition else keys(i).partition(row, meta.partitions)
+      changes.add(meta.number(i), of, row, count)
     }
   }
 

@@ -74,7 +74,7 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       val outputs = messages.toSeq.collect { case message: OutputMessage => message.outputs }.flatten
       outputs.flatMap(_.origin).distinct.foreach(run.checkOrigin(folder, _, before))
       val next = following(folder, epoch, before, outputs).copy(batch = batch, run = run.run)
-      try new VersionLog(session, root).add(epoch, next)
+      try new VersionLog(session, folder).add(epoch, next)
       catch {
         case NonFatal(error) =>
           // Another run may be the cause, which Spark's error does not say.
@@ -97,18 +97,18 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
         logWarning(s"$root: ${UnreadMessages.ofTable(count)}")
       }
     clean(folder, manifest, before)
-    startBase(folder, manifest)
+    startBase(manifest)
   }
 
   /** A run that ends by itself leaves no time for a background base: its batches write bases. */
-  private def startBase(folder: ArrangementFolder, manifest: Manifest): Unit =
+  private def startBase(manifest: Manifest): Unit =
     for {
       query <- RunningQuery.of(session, queryId)
-      if Base.isNeeded(manifest) && !RunningQuery.endsByItself(query)
+      if run.needsBase(manifest) && !RunningQuery.endsByItself(query)
       runId = query.runId
     } run.startBase(
       new BaseInBackground(
-        ArrangementRef(root.toString, folder.meta),
+        ArrangementRef(root.toString, run.meta),
         manifest,
         runId,
         IndexSettings.of(SQLConf.get),
@@ -148,8 +148,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       counts(name) = counts.getOrElse(name, 0L) + change
     })
     // A gauge: a partition without a task keeps its value.
-    val negativeRows = (before.fold(Map.empty[Int, Long])(_.negativeRows) ++ outputs.flatMap(_.negativeRows))
-      .filter(_._2 > 0)
+    val known = before.filter(_.partitions == run.meta.partitions).fold(Map.empty[Int, Long])(_.negativeRows)
+    val negativeRows = (known ++ outputs.flatMap(_.negativeRows)).filter(_._2 > 0)
     counts(Manifest.NegativeRows) = negativeRows.values.sum
     base.foreach(_ => counts(Manifest.BaseBytes) = baseFiles.map(_.bytes).sum)
     counts(Manifest.ChangeBytes) = counts.getOrElse(Manifest.ChangeBytes, 0L) -
@@ -159,15 +159,27 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       queryId,
       now,
       since,
+      run.meta.partitions,
       Manifest.keptBases(bases, since),
       changes,
       baseFiles,
       counts.toMap,
       run.written.isDefined && CaughtUp.tookAll(session, queryId),
       previous = before.map(_.id),
-      negativeRows = negativeRows
+      negativeRows = negativeRows,
+      description = describe(folder, version, before)
     )
   }
+
+  /** The name of the version's description, which is written if its columns or keys are new. */
+  private def describe(folder: ArrangementFolder, version: Long, before: Option[Manifest]): Option[String] =
+    before.flatMap { last =>
+      def isSame(as: ArrangementMeta) =
+        ChangedColumns.areSame(as.schema, run.meta.schema) && as.keys == run.meta.keys
+      if (isSame(folder.metaOf(last))) last.description
+      else if (isSame(folder.meta)) None
+      else Some(folder.describe(version, Description.of(run.meta)))
+    }
 
   /** The base that the batch has written, or that was written in the background. */
   private def newBase(
@@ -198,6 +210,9 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
     try {
       run.removeOrphans(folder, manifest, before)
       run.removeOld(folder, manifest, before)
+      manifest.description
+        .filterNot(before.flatMap(_.description).contains)
+        .foreach(folder.removeDescriptions(manifest.version, _))
     } catch { case NonFatal(error) => logWarning(s"Old files of $root could not be removed", error) }
 
   /**

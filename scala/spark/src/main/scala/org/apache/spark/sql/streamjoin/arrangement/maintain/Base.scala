@@ -94,7 +94,10 @@ private[maintain] object Base {
   ): Unit = {
     val byKey = arrangement.meta.keys.indices.map(arrangement -> _)
     (byKey ++ DeletedKeys.indexOf(arrangement)).foreach { case (of, index) =>
-      indexAt(of, index).rowsOf(version).foreach { case (row, count) => to.add(index, partition, row, count) }
+      val number = of.meta.number(index)
+      indexAt(of, index).rowsOf(version).foreach { case (row, count) =>
+        to.add(number, partition, row, count)
+      }
     }
   }
 }

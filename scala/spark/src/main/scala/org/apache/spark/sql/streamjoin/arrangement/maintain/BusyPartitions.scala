@@ -75,11 +75,16 @@ private[maintain] object BusyPartitions {
     }
   }
 
-  /** A base, deletions that no longer count, and rows that are too old may be in any partition. */
+  /**
+   * A base, deletions that no longer count, and rows that are too old may be in any partition. If
+   * the partitions are not those of the previous version, its counts do not apply.
+   */
   private def everyPartition(spec: ArrangeSpec, before: Option[Manifest]): Boolean =
     spec.writesBase || spec.timeToLive.isDefined ||
       spec.dropsDeletions && DeletedKeys.isFor(spec.arrangement.meta) ||
-      before.exists(!_.knowsNegativeRows)
+      spec.arrangement.meta.input == InputKind.Updates && before.exists { last =>
+        !last.knowsNegativeRows || last.partitions != spec.arrangement.meta.partitions
+      }
 
   /** The changes of a version are counted by the next one. */
   private def changedIn(before: Manifest): Set[Int] =

@@ -142,7 +142,7 @@ private[maintain] object DeletedKeys {
     Option.when(isFor(arrangement.meta))(index(arrangement))
 
   private def index(arrangement: ArrangementRef): (ArrangementRef, Int) =
-    (arrangement.copy(meta = meta(arrangement.meta)), arrangement.meta.keys.size)
+    (arrangement.copy(meta = meta(arrangement.meta)), arrangement.meta.firstKeys)
 
   /** The columns of the arrangement that a deletion has; the time of the batch follows them. */
   private def columns(of: ArrangementMeta): Seq[Int] =
@@ -156,6 +156,6 @@ private[maintain] object DeletedKeys {
       StructField(at.toString, dataType)
     })
     val key = of.keyOrdinals(0).map(at => all.indexOf(at).toString)
-    of.copy(schema = schema, keys = Seq.fill(of.keys.size + 1)(key))
+    of.copy(schema = schema, keys = Seq.fill(of.firstKeys + 1)(key), isOfRows = false, addedKeys = 0)
   }
 }

@@ -10,8 +10,10 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.streamjoin.arrangement.storage.{
   ArrangementFolder,
+  ArrangementMeta,
   BaseRef,
   CaughtUp,
+  ChangedColumns,
   Claim,
   LeaseFiles,
   Manifest
@@ -23,6 +25,7 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   /** The newest version when the run started, or -1. */
   private var begun: Option[Long] = None
+  private var own: Option[ArrangementMeta] = None
   private var found: Option[Manifest] = None
   private var hasCommitted = false
   private var hasSaid = false
@@ -41,13 +44,35 @@ final private[streamjoin] class MaintainingRun extends Logging {
   /** Whether [[begin]] has been called. */
   def isBegun: Boolean = begun.isDefined
 
+  /** The description of the files that the run writes. */
+  def meta: ArrangementMeta = own.get
+
   /** Resets the state of the sources that the previous run recorded, which may be outdated. */
-  def begin(folder: ArrangementFolder): Unit = {
+  def begin(folder: ArrangementFolder, meta: ArrangementMeta): Unit = {
     folder.removeUnfinished(CaughtUp.File, Claim.File)
+    own = Some(meta)
     val version = folder.newest
     begun = Some(version)
     found = if (version < 0) None else Some(folder.manifest(version))
     found.foreach(manifest => CaughtUp.write(folder, CaughtUp(version, isSo = false, Some(manifest.id))))
+    found.map(folder.metaOf).foreach(sayChanged(folder, _, meta))
+    hasOtherBase = found.flatMap(_.bases.lastOption).exists { base =>
+      folder.manifestOf(base.manifest).map(folder.metaOf).exists(isOther(_, meta))
+    }
+  }
+
+  private def isOther(one: ArrangementMeta, meta: ArrangementMeta): Boolean =
+    one.partitions != meta.partitions || one.keys != meta.keys ||
+      !ChangedColumns.areSame(one.schema, meta.schema)
+
+  private def sayChanged(folder: ArrangementFolder, before: ArrangementMeta, now: ArrangementMeta): Unit = {
+    def words(of: ArrangementMeta) =
+      s"${of.partitions} partitions, the columns ${ChangedColumns.words(of.schema)} and the keys ${of.keysInWords}"
+    if (isOther(before, now))
+      logWarning(
+        s"${folder.root} has ${words(now)} from its next version on. It had ${words(before)}. Queries that read it " +
+          "continue."
+      )
   }
 
   /**
@@ -170,6 +195,13 @@ final private[streamjoin] class MaintainingRun extends Logging {
 
   @volatile private var base: Option[BaseInBackground] = None
 
+  /**
+   * The newest base has other columns or another number of partitions. An index then has to convert
+   * it, so a new base is written soon.
+   */
+  private var hasOtherBase = false
+  def needsBase(at: Manifest): Boolean = hasOtherBase || Base.isNeeded(at)
+
   /** The version of the base that is being written. Its files must stay readable. */
   def baseVersion: Option[Long] = base.map(_.version)
 
@@ -184,11 +216,14 @@ final private[streamjoin] class MaintainingRun extends Logging {
   def takeBase(): Option[Base] = {
     val ended = base.flatMap(_.written)
     if (ended.isDefined) base = None
-    ended.flatMap(_.toOption)
+    val found = ended.flatMap(_.toOption)
+    if (found.isDefined) hasOtherBase = false
+    found
   }
 
   /** Called when a batch has written a base of a later version. */
   def cancelBase(): Unit = {
+    hasOtherBase = false
     base.foreach(_.cancel())
     base = None
   }

@@ -93,8 +93,8 @@ private[streamjoin] object ArrangementState {
 
   /** @throws org.apache.spark.sql.AnalysisException if there is no arrangement */
   def of(folder: ArrangementFolder): ArrangementState = {
-    val meta = folder.meta
     val newest = Option(folder.newest).filter(_ >= 0).map(folder.manifest)
+    val meta = newest.fold(folder.meta)(folder.metaOf)
     val last = newest.fold(-1L)(_.version)
     val leases = new LeaseFiles(folder)
     val readers = leases.all.map { lease =>

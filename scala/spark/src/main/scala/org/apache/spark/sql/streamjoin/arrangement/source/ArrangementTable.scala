@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.source
 
+import java.util.concurrent.ConcurrentHashMap
 import java.util.{EnumSet, Map => JMap, Set => JSet, UUID}
 
 import scala.jdk.CollectionConverters._
@@ -14,7 +15,13 @@ import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{ArrangementWriteBuilder, MaintainingRun}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{
+  ArrangementFolder,
+  ArrangementMeta,
+  ChangeColumns,
+  ChangedColumns,
+  InputKind
+}
 import org.apache.spark.sql.streamjoin.base.OptionValues
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -26,7 +33,7 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
  */
 private[streamjoin] object ArrangementProvider {
   def schema(options: CaseInsensitiveStringMap): StructType = {
-    val meta = ArrangementOptions(options).open().meta
+    val meta = ArrangementOptions(options).open().current
     if (TableOptions.isTable(options)) TableOptions.columns(meta) else meta.schema
   }
 
@@ -58,7 +65,7 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
   /** Checks all options, before a query starts. */
   def checked: this.type = {
     Seq(version, maxVersions, maxRows)
-    TableOptions(this): Unit
+    TableOptions(this)(None): Unit
     this
   }
 
@@ -75,8 +82,11 @@ private[streamjoin] object ArrangementOptions {
 }
 
 /** An arrangement as a source of its rows, and as the sink of `sj.arrange`. */
-private[streamjoin] class ArrangementTable(rows: StructType, val options: ArrangementOptions)
-    extends Table
+private[streamjoin] class ArrangementTable(
+    rows: StructType,
+    val options: ArrangementOptions,
+    known: ReaderMeta = new ReaderMeta
+) extends Table
     with SupportsRead
     with SupportsWrite
     with ReportsSinkMetrics {
@@ -95,22 +105,25 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(false)
 
   protected def scan(changes: Boolean): Scan = {
-    val meta = options.open().meta
+    val ref = reference
+    val meta = ref.meta
     if (types(rows) != types(meta.schema))
       throw OptionValues.rejected(
         "schema",
         rows.toDDL,
         s"the columns of the arrangement, ${meta.schema.toDDL}: leave schema(...) out"
       )
-    val ref = ArrangementRef(options.root.toString, meta)
     new ArrangementScan(ref, options, changes, newest.getOrElse(new NewestVersion))
   }
+
+  /** The arrangement, with the columns and the number of partitions of this reader. */
+  def reference: ArrangementRef = ArrangementRef(options.root.toString, known.in(options.open(), rows))
 
   /** The newest version that its scans see; none if each scan determines its own. */
   def newest: Option[NewestVersion] = None
 
   /** A copy of the table whose scans all see the same newest version. */
-  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options) {
+  def at(shared: NewestVersion): ArrangementTable = new ArrangementTable(rows, options, known) {
     override def newest: Option[NewestVersion] = Some(shared)
   }
 
@@ -143,6 +156,30 @@ private[streamjoin] class ArrangementTable(rows: StructType, val options: Arrang
 
   /** The table of changes, for streams. */
   def changes: ChangesTable = new ChangesTable(rows, options)
+}
+
+/**
+ * An arrangement as a reader sees it. The maintaining query may change columns and the number of
+ * partitions; a reader keeps its columns, and the number that it has found first, so that its
+ * indexes and its state do not move.
+ */
+final private[streamjoin] class ReaderMeta {
+  private val known = new ConcurrentHashMap[UUID, ArrangementMeta]
+
+  /** @param rows columns of the reader: those of the newest version, or of an earlier one */
+  def in(folder: ArrangementFolder, rows: StructType): ArrangementMeta =
+    known.computeIfAbsent(
+      folder.meta.id,
+      _ => {
+        val newest = folder.current
+        def isOwn(schema: StructType) = ChangedColumns.areSame(schema, rows)
+        val schema = if (isOwn(newest.schema)) None else folder.schemas.reverseIterator.find(isOwn)
+        val own = schema.getOrElse(newest.schema)
+        // A key that was added later may have columns that the reader lacks.
+        val keys = newest.keys.takeWhile(_.forall(own.fieldNames.contains))
+        newest.copy(schema = own, keys = keys, addedKeys = keys.size - newest.firstKeys)
+      }
+    )
 }
 
 /**

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.source
 
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -68,6 +70,7 @@ final private[streamjoin] class SnapshotDiffReader(
   private val root = new Path(arrangement.root)
   private val folder = new ArrangementFolder(root, hadoopConf)
   private val key = RowKey.of(meta, 0)
+  private val converters = mutable.Map.empty[Option[String], Option[StoredRows]]
 
   private val tail = new GenericInternalRow(2)
   private val joined = new JoinedRow
@@ -89,21 +92,41 @@ final private[streamjoin] class SnapshotDiffReader(
         .iterator
         .flatMap(changesOf(partition, _))
 
-  private def changesOf(partition: Int, manifest: Manifest): Iterator[Change] =
-    for {
+  private def changesOf(partition: Int, manifest: Manifest): Iterator[Change] = {
+    val view = new BlockView(
+      IndexPartition(meta, 0, partition),
+      manifest.partitions,
+      converters.getOrElseUpdate(manifest.description, registry.storedRows(arrangement, manifest, folder)),
+      of = 0
+    )
+    val found = for {
       file <- manifest.changes.iterator
       block <- file.blocks.iterator
-      if block.index == 0 && block.partition == partition
+      if view.canBeIn(block)
       version = manifest.version
       bytes = IndexLoader.orRetained(arrangement, version - 1, folder) {
-        BlockFiles.read(root, file.path, block, hadoopConf)
+        registry.blockOf(root, file.path, block, view, hadoopConf)
       }
       at <- positions(bytes)
-    } yield {
-      val row = new UnsafeRow(meta.schema.length)
-      Block.point(row, bytes, at)
-      Change(row, version, Block.copies(bytes, at).toLong)
+    } yield Change(rowAt(bytes, at), version, Block.copies(bytes, at).toLong)
+    if (view.mayMerge) consolidated(found) else found
+  }
+
+  /** Without changes that the reader does not see, because they are in a column that it lacks. */
+  private def consolidated(changes: Iterator[Change]): Iterator[Change] = {
+    val sums = mutable.LinkedHashMap.empty[UnsafeRow, Change]
+    changes.foreach { change =>
+      val before = sums.get(change.row).fold(0L)(_.copies)
+      sums(change.row) = change.copy(copies = change.copies + before)
     }
+    sums.valuesIterator.filter(_.copies != 0)
+  }
+
+  private def rowAt(bytes: Array[Byte], at: Int): UnsafeRow = {
+    val row = new UnsafeRow(meta.schema.length)
+    Block.point(row, bytes, at)
+    row
+  }
 
   private def positions(bytes: Array[Byte]): Iterator[Int] =
     Iterator.iterate(0)(Block.next(bytes, _)).takeWhile(_ < bytes.length)

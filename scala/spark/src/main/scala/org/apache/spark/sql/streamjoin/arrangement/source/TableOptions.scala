@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.arrangement.source
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementMeta
 import org.apache.spark.sql.streamjoin.base.OptionValues.rejected
 import org.apache.spark.sql.types.{MetadataBuilder, StructType}
@@ -13,8 +14,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  *
  * @param options
  *   options of the relation in the query
+ * @param table
+ *   the relation's table, if there is a relation
  */
-final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
+final private[streamjoin] case class TableOptions(options: ArrangementOptions)(
+    table: Option[ArrangementTable]
+) {
   import TableOptions._
 
   /** Whether to look up the version before the newest. */
@@ -35,6 +40,10 @@ final private[streamjoin] case class TableOptions(options: ArrangementOptions) {
           throw rejected(AtLeastOption, number, s"a version, a whole number from 0 on, or \"$CaughtUpValue\"")
         )
   }
+
+  /** The arrangement, as all batches of a query see it. */
+  def reference: ArrangementRef =
+    table.fold(ArrangementRef(options.root.toString, options.open().current))(_.reference)
 
   /** How long an unmatched row may still find a match, as written. */
   val rematch: Option[String] = options.text(Rematch)
@@ -117,8 +126,9 @@ private[streamjoin] object LookedUpTable {
   }
 
   private def of(relation: DataSourceV2Relation, output: Seq[AttributeReference]) = relation.table match {
-    case _: ArrangementTable if TableOptions.isTable(relation.options) =>
-      Some((TableOptions(ArrangementOptions(new CaseInsensitiveStringMap(relation.options))), output))
+    case table: ArrangementTable if TableOptions.isTable(relation.options) =>
+      val options = ArrangementOptions(new CaseInsensitiveStringMap(relation.options))
+      Some((TableOptions(options)(Some(table)), output))
     case _ => None
   }
 }

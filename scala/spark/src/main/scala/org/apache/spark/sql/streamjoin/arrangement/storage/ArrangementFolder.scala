@@ -15,12 +15,14 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors, StreamJoinRuntimeException}
+import org.apache.spark.sql.types.StructType
 
 /**
  * The files of an arrangement.
  *
  * {{{
  *   <root>/meta.json                         its description, written once
+ *   <root>/meta/<v>-<uuid>                   its changes from version v on: see [[Description]]
  *   <root>/maintainer.json                   the run that maintains it: see [[Claim]]
  *   <root>/caught_up.json                    progress of its query: see [[CaughtUp]]
  *   <root>/versions/<v>                      the manifest of version v, written once
@@ -47,6 +49,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
   def exists: Boolean = fs.exists(metaFile)
 
   /**
+   * The first description.
+   *
    * @throws org.apache.spark.sql.AnalysisException
    *   if there is no arrangement, or it has another format
    */
@@ -59,6 +63,66 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       }
     ArrangementMeta.fromJson(json, metaFile.toString)
   }
+
+  /** The description as of the newest version. */
+  def current: ArrangementMeta =
+    Option(newest).filter(_ >= 0).fold(meta)(version => metaOf(manifest(version)))
+
+  /** The columns and keys in the files of a version. */
+  def descriptionOf(manifest: Manifest): Description =
+    manifest.description.fold(Description.of(meta))(readDescription(_)(Description.fromJson))
+
+  /** The description as of a version. */
+  def metaOf(manifest: Manifest): ArrangementMeta = {
+    val as = descriptionOf(manifest)
+    meta.copy(
+      partitions = manifest.partitions,
+      schema = as.schema,
+      keys = as.keys,
+      addedKeys = as.keys.size - meta.keys.size
+    )
+  }
+
+  /** @throws StreamJoinRuntimeException if a version may not be followed by one of this release */
+  def checkWriter(manifest: Manifest): Unit =
+    manifest.description.foreach(readDescription(_)(Description.checkWriter))
+
+  /** All columns that the arrangement has or had, the oldest first. */
+  def schemas: Seq[StructType] = {
+    val files = list(descriptions).map(_.getName).collect { case name @ Described(version) =>
+      version.toLong -> name
+    }
+    meta.schema +: files.sorted.map { case (_, name) =>
+      readDescription(name)(Description.fromJson(_).schema)
+    }
+  }
+
+  private def descriptions = new Path(root, Description.Directory)
+
+  private def readDescription[T](name: String)(read: JsonNode => T): T = {
+    val path = new Path(descriptions, name)
+    readable(path)(read(mapper.readTree(readFully(path))))
+      .getOrElse(throw unreadable(path, "it does not exist"))
+  }
+
+  /**
+   * Writes what is different from a version on.
+   *
+   * @return
+   *   the name of the file
+   */
+  def describe(version: Long, description: Description): String = {
+    val name = s"$version-${UUID.randomUUID()}"
+    files.mkdirs(descriptions)
+    replace(s"${Description.Directory}/$name", description.toJson)
+    name
+  }
+
+  /** Removes the descriptions that failed attempts at a version have left. */
+  def removeDescriptions(version: Long, but: String): Unit =
+    list(descriptions)
+      .filter(file => file.getName != but && file.getName.startsWith(s"$version-"))
+      .foreach(fs.delete(_, false))
 
   /** Writes the description of the arrangement, unless it already exists. */
   def create(meta: ArrangementMeta): Unit = {
@@ -84,7 +148,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
    */
   def drop(): Unit = {
     fs.delete(metaFile, false)
-    Seq(Manifest.Directory, Changes, Bases, Readers).foreach(name => fs.delete(new Path(root, name), true))
+    Seq(Manifest.Directory, Description.Directory, Changes, Bases, Readers)
+      .foreach(name => fs.delete(new Path(root, name), true))
     val named = Seq(Claim.File, CaughtUp.File)
     named.foreach(name => fs.delete(new Path(root, name), false))
     removeUnfinished(MetaFile +: named: _*)
@@ -126,13 +191,19 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
 
   def manifestOf(version: Long): Option[Manifest] = {
     val path = new Path(versions, version.toString)
-    try {
+    readable(path) {
       val node = mapper.readTree(readFully(path))
       val format = Option(node.get("version")).map(_.asInt)
-      if (!format.contains(ArrangementMeta.Format))
-        throw unreadable(path, s"it has format ${format.getOrElse("none")}")
-      Some(Manifest.fromJson(node))
-    } catch {
+      if (!format.exists(Manifest.Readable))
+        throw unreadable(path, ArrangementMeta.otherFormat(format, Manifest.Readable))
+      Manifest.fromJson(node, meta.partitions)
+    }
+  }
+
+  /** The content of a file, if it exists. */
+  private def readable[T](path: Path)(read: => T): Option[T] =
+    try Some(read)
+    catch {
       case _: FileNotFoundException => None
       case damaged: JacksonException =>
         throw unreadable(path, damaged.getOriginalMessage)
@@ -140,7 +211,6 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       case wrong: IllegalArgumentException => throw unreadable(path, wrong.getMessage)
       case _: ChecksumException => throw unreadable(path, "its checksum is wrong")
     }
-  }
 
   /** Removes the files of versions. */
   def remove(versions: Seq[Long]): Unit =
@@ -276,6 +346,9 @@ private[streamjoin] object ArrangementFolder {
    * ours.
    */
   private val Unfinished = """\.(\d{1,18})\..*\.tmp""".r
+
+  /** The name of a description, and its version. */
+  private val Described = """(\d{1,18})-[-0-9a-f]{36}""".r
 
   /** Whether an arrangement in the folder of arrangements can have the name. */
   def isName(name: String): Boolean =

@@ -12,20 +12,25 @@ import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * The description of an arrangement, fixed when it is created: `meta.json`.
+ * The description of an arrangement when it was created: `meta.json`. A query has a copy with its
+ * own columns and number of partitions.
  *
  * @param schema
  *   columns of its rows, without the operation or number of copies
  * @param keys
  *   key columns of each index, by name; the first is the primary key of a changelog
  * @param partitions
- *   number of partitions of each index
+ *   number of partitions of each index; each manifest says the number of its files
  * @param input
  *   how rows arrive, see [[InputKind]]
  * @param time
  *   column with the time of a row's last change, if there is one
  * @param order
  *   column that decides between changes of the same time, if there is one
+ * @param isOfRows
+ *   false for an index whose rows are not those of the arrangement; their columns never change
+ * @param addedKeys
+ *   how many keys were added later; they are the last ones
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -34,9 +39,19 @@ final private[streamjoin] case class ArrangementMeta(
     partitions: Int,
     input: InputKind,
     time: Option[String],
-    order: Option[String] = None
+    order: Option[String] = None,
+    isOfRows: Boolean = true,
+    addedKeys: Int = 0
 ) {
   def keyOrdinals(index: Int): Seq[Int] = keys(index).map(schema.fieldIndex)
+
+  /** How many keys it had when it was created. */
+  def firstKeys: Int = keys.size - addedKeys
+
+  /** The number of an index in files: that of deletions follows those of the first keys. */
+  def number(index: Int): Int = if (index < firstKeys) index else index + 1
+
+  def keysInWords: String = keys.map(_.mkString("[", ", ", "]")).mkString(", ")
 
   def toJson: Array[Byte] = {
     val root = ArrangementMeta.mapper.createObjectNode()
@@ -53,8 +68,15 @@ final private[streamjoin] case class ArrangementMeta(
 
 private[streamjoin] object ArrangementMeta {
 
-  /** The format version of all files of an arrangement. */
+  /** The format of `meta.json`. */
   val Format = 1
+
+  /** Why a file of a format that this version does not know cannot be read. */
+  def otherFormat(found: Option[Int], known: Set[Int]): String =
+    found.filter(_ > known.max).fold(s"it has format ${found.getOrElse("none")}") { newer =>
+      s"it has format $newer, and this version of streamjoin reads formats up to ${known.max}: " +
+        "use the version that has written it, or a newer one"
+    }
 
   private val mapper = new ObjectMapper()
 
@@ -67,7 +89,7 @@ private[streamjoin] object ArrangementMeta {
       catch { case damaged: Exception => throw unreadable(damaged.getMessage) }
     val format = Option(node.get("version")).map(_.asInt)
     if (!format.contains(Format))
-      throw unreadable(s"it has format ${format.getOrElse("none")}, and this version reads format $Format")
+      throw unreadable(otherFormat(format, Set(Format)))
     try
       ArrangementMeta(
         UUID.fromString(node.get("id").asText),

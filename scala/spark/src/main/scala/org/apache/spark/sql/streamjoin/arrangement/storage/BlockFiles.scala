@@ -66,9 +66,9 @@ final private[streamjoin] class BlockBuilder {
     count += 1
   }
 
-  def compressed: Array[Byte] =
-    if (used == bytes.length) Zstd.compress(bytes, BlockFiles.CompressionLevel)
-    else Zstd.compress(java.util.Arrays.copyOf(bytes, used), BlockFiles.CompressionLevel)
+  def rawBytes: Array[Byte] = if (used == bytes.length) bytes else java.util.Arrays.copyOf(bytes, used)
+
+  def compressed: Array[Byte] = Zstd.compress(rawBytes, BlockFiles.CompressionLevel)
 }
 
 /** Receives the rows of a task, each for a partition of an index. */

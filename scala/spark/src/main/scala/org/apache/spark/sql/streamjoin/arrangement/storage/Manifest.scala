@@ -7,7 +7,6 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
-import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.streamjoin.base.JsonLog
@@ -77,6 +76,8 @@ final private[streamjoin] case class VersionId(number: Long, id: UUID)
  *   query that maintains the arrangement
  * @param since
  *   oldest version that can be read when this one is written; the changes after it are kept
+ * @param partitions
+ *   number of partitions of each index in the files that it names
  * @param bases
  *   bases whose files exist, the newest last, see [[Manifest.keptBases]]
  * @param changes
@@ -98,12 +99,15 @@ final private[streamjoin] case class VersionId(number: Long, id: UUID)
  *   id of the version before it, if there is one; none if written before this was recorded
  * @param negativeRows
  *   by partition, how many rows with negative copies the previous version had, where there are any
+ * @param description
+ *   name of the [[Description]] of its rows, unless that is `meta.json`
  */
 final private[streamjoin] case class Manifest(
     version: Long,
     queryId: UUID,
     timeMs: Long,
     since: Long,
+    partitions: Int,
     bases: Seq[BaseRef],
     changes: Seq[BlockFile],
     baseFiles: Seq[BlockFile],
@@ -113,7 +117,8 @@ final private[streamjoin] case class Manifest(
     run: Option[UUID] = None,
     id: UUID = UUID.randomUUID(),
     previous: Option[UUID] = None,
-    negativeRows: Map[Int, Long] = Map.empty
+    negativeRows: Map[Int, Long] = Map.empty,
+    description: Option[String] = None
 ) {
   def versionId: VersionId = VersionId(version, id)
 
@@ -151,6 +156,24 @@ final private[streamjoin] case class Manifest(
 private[streamjoin] object Manifest {
   val Directory = "versions"
 
+  /** The format of a manifest whose files have the columns and partitions of `meta.json`. */
+  val FirstFormat = 1
+
+  /** The format of a manifest whose files have others. */
+  val Changed = 2
+
+  val Readable: Set[Int] = Set(FirstFormat, Changed)
+
+  /**
+   * The oldest format that has everything in a manifest, so that an older version of streamjoin
+   * fails only where it would read wrong rows.
+   *
+   * @param first
+   *   number of partitions in `meta.json`
+   */
+  def formatOf(manifest: Manifest, first: Int): Int =
+    if (manifest.partitions == first && manifest.description.isEmpty) FirstFormat else Changed
+
   // Names of the counts.
   val Rows = "rows"
   val NegativeRows = "negativeRows"
@@ -174,7 +197,8 @@ private[streamjoin] object Manifest {
     root.put("number", manifest.version).put("id", manifest.id.toString)
     manifest.previous.foreach(id => root.put("previous", id.toString))
     root.put("query", manifest.queryId.toString)
-    root.put("time", manifest.timeMs).put("since", manifest.since)
+    root.put("time", manifest.timeMs).put("since", manifest.since).put("partitions", manifest.partitions)
+    manifest.description.foreach(name => root.put("description", name))
     val bases = root.putArray("bases")
     manifest.bases.foreach(base => bases.addArray().add(base.version).add(base.manifest))
     putFiles(root.putArray("changes"), manifest.changes)
@@ -212,11 +236,16 @@ private[streamjoin] object Manifest {
     }
   }
 
-  def fromJson(root: JsonNode): Manifest = Manifest(
+  /**
+   * @param first
+   *   number of partitions in `meta.json`, which a manifest has that does not say it
+   */
+  def fromJson(root: JsonNode, first: => Int): Manifest = Manifest(
     root.get("number").asLong,
     UUID.fromString(root.get("query").asText),
     root.get("time").asLong,
     root.get("since").asLong,
+    Option(root.get("partitions")).fold(first)(_.asInt),
     root.get("bases").elements().asScala.map(base => BaseRef(base.get(0).asLong, base.get(1).asLong)).toSeq,
     files(root.get("changes")),
     files(root.get("base_files")),
@@ -228,7 +257,8 @@ private[streamjoin] object Manifest {
     idIn(root, "run"),
     idIn(root, "id").getOrElse(UUID.nameUUIDFromBytes(root.toString.getBytes(UTF_8))),
     idIn(root, "previous"),
-    root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap
+    root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap,
+    Option(root.get("description")).map(_.asText)
   )
 
   private def idIn(root: JsonNode, name: String): Option[UUID] =
@@ -255,9 +285,12 @@ private[streamjoin] object Manifest {
 }
 
 /** `<arrangement>/versions/<v>`: the manifests, written by the driver of the maintaining query. */
-final private[streamjoin] class VersionLog(session: SparkSession, root: Path)
-    extends JsonLog[Manifest](session, root, Manifest.Directory) {
-  override protected def version: Int = ArrangementMeta.Format
+final private[streamjoin] class VersionLog(session: SparkSession, folder: ArrangementFolder)
+    extends JsonLog[Manifest](session, folder.root, Manifest.Directory) {
+  private lazy val first = folder.meta.partitions
+  override protected def version: Int = Manifest.Changed
+  override protected def versionOf(entry: Manifest): Int = Manifest.formatOf(entry, first)
+  override protected def readable: Set[Int] = Manifest.Readable
   override protected def toJson(entry: Manifest, root: ObjectNode): Unit = Manifest.toJson(entry, root)
-  override protected def fromJson(root: JsonNode): Manifest = Manifest.fromJson(root)
+  override protected def fromJson(root: JsonNode): Manifest = Manifest.fromJson(root, first)
 }

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -50,7 +49,7 @@ private[streamjoin] object DeltaJoinBuilder {
       val table = relation.table.asInstanceOf[ChangesTable]
       DeltaInput(
         name,
-        ArrangementRef(table.options.root.toString, table.options.open().meta),
+        table.reference,
         table.options.source.get,
         relation.output
       )

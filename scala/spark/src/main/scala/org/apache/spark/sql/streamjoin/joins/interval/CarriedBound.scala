@@ -1,11 +1,12 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
+import java.util.concurrent.TimeUnit
+
 import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
@@ -61,7 +62,7 @@ private[streamjoin] object MaxLifetime {
     val beyond = conf.getConf(StreamJoinConf.BeyondMaxLifetime)
     MaxLifetime(
       Option.when(beyond != StreamJoinConf.Keep)(
-        conf.getConf(StreamJoinConf.MaxLifetime) * MICROS_PER_MILLIS
+        TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.MaxLifetime))
       ),
       beyond
     )

@@ -147,10 +147,14 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
             case _ => 1
           }
           val isProbed = bounds.size == expected && bounds.forall { bound =>
-            bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed
+            bound.exact && Set(bound.out.exprId, bound.in.exprId) == probed && isKept(bound)
           }
           if (isProbed) ConjunctUse.OfProbe else ConjunctUse.OfPair
         }
+
+    /** Whether a probe compares by this bound: others of carried values are conditions. */
+    private def isKept(bound: FoundBound): Boolean = usable.contains(bound) ||
+      byValue.exists(kept => kept.side == bound.side && kept.conjunct.semanticEquals(bound.conjunct))
 
     def result(ordinal: Int): StreamIntervalJoin = {
       val known = constraints

@@ -6,7 +6,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, RightOuter}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
-import org.apache.spark.sql.streamjoin.arrangement.index.ArrangementRef
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, InputKind}
@@ -216,7 +215,7 @@ private[streamjoin] object TableJoin {
       table: TableOptions,
       columns: Seq[AttributeReference]
   ): TableJoin = {
-    val arrangement = ArrangementRef(table.options.root.toString, table.options.open().meta)
+    val arrangement = table.reference
     val diff = AttributeReference("_diff", LongType, nullable = false)()
     val rows = ArrangedRows(table.options.root.getName, arrangement, columns, diff)
     val values = AttributeMap(fields.collect { case alias: Alias => alias.toAttribute -> alias.child })

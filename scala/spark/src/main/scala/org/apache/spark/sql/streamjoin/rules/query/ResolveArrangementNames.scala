@@ -100,7 +100,7 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
 
   private def metaOf(parts: Seq[String]): Option[ArrangementMeta] = parts match {
     case Seq(name) =>
-      arrangement(name).map(found => ArrangementFolder.open(ArrangementFolder.root(found)).meta)
+      arrangement(name).map(found => ArrangementFolder.open(ArrangementFolder.root(found)).current)
     case _ => None
   }
 

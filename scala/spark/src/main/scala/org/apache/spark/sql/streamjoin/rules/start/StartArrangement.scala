@@ -10,10 +10,15 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStream}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangementWrite, MaintainerCheckpoint}
+import org.apache.spark.sql.streamjoin.arrangement.maintain.{
+  Arrange,
+  ArrangementChanges,
+  ArrangementWrite,
+  MaintainerCheckpoint
+}
 import org.apache.spark.sql.streamjoin.arrangement.source.ArrangementTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ArrangementMeta, InputKind}
-import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
+import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 
 /**
  * `start()` of a query that maintains an arrangement: the first query defines the arrangement, and
@@ -41,7 +46,7 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
             "arrangement" -> arrange.root,
             "target" -> table.options.root
           )
-        table.run.begin(table.options.open())
+        table.run.begin(table.options.open(), meta)
       case _ =>
     }
     if (meta == arrange.meta) write else write.copy(inputQuery = arrange.copy(meta = meta))
@@ -61,43 +66,32 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
     def folder = new ArrangementFolder(new Path(arrange.root), hadoopConf)
     val (found, own) = (folder, new MaintainerCheckpoint(checkpoint, hadoopConf))
     // Generated here, because the writer may be started again after the arrangement was dropped.
-    lazy val anew = arrange.meta.copy(id = UUID.randomUUID())
+    val set = StreamJoinConf.setPartitions
+    lazy val anew =
+      arrange.meta.copy(id = UUID.randomUUID(), partitions = set.getOrElse(arrange.meta.partitions))
     if (!found.exists) {
       own.check(found)
       found.create(anew)
     } else if (found.newest < 0) {
       own.check(found)
       // Nothing has been written or read yet.
-      if (changed(arrange.meta, found.meta).nonEmpty) found.redefine(anew)
+      val isOther = ArrangementChanges.all(found.meta, arrange.meta, set).nonEmpty
+      if (isOther) found.redefine(anew)
     } else {
-      changed(arrange.meta, found.meta).foreach { case (what, was, is) =>
-        throw StreamJoinErrors.analysis(
-          "STREAMJOIN_ARRANGEMENT_CHANGED",
-          "arrangement" -> arrange.root,
-          "what" -> what,
-          "was" -> was,
-          "is" -> is
-        )
-      }
+      val newest = found.manifest(found.newest)
+      found.checkWriter(newest)
+      ArrangementChanges.check(arrange.root, found.metaOf(newest), arrange.meta)
       // A new query gets a new id.
       val query = own.query.getOrElse(UUID.randomUUID())
-      ArrangementWrite.checkOwner(found.root, found.manifest(found.newest), query)
+      ArrangementWrite.checkOwner(found.root, newest, query)
       own.check(found)
     }
-    folder.meta
-  }
-
-  /** The first part of a definition that differs, with both values. */
-  private def changed(wanted: ArrangementMeta, is: ArrangementMeta): Option[(String, String, String)] = {
-    def columns(of: ArrangementMeta) =
-      of.schema.map(field => s"${field.name} ${field.dataType.sql}").mkString(", ")
-    def keys(of: ArrangementMeta) = of.keys.map(_.mkString("[", ", ", "]")).mkString(", ")
-    Seq[(String, ArrangementMeta => String)](
-      "columns" -> columns,
-      "keys" -> keys,
-      "input" -> (_.input.name),
-      "time" -> (_.time.getOrElse("none")),
-      "order" -> (_.order.getOrElse("none"))
-    ).collectFirst { case (what, of) if of(wanted) != of(is) => (what, of(is), of(wanted)) }
+    val is = folder.current
+    is.copy(
+      schema = arrange.meta.schema,
+      partitions = set.getOrElse(is.partitions),
+      keys = arrange.meta.keys,
+      addedKeys = is.addedKeys + arrange.meta.keys.size - is.keys.size
+    )
   }
 }

@@ -98,6 +98,97 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
+  for ((name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L))
+    test(s"readers with any number of partitions read files with any other, with $name") {
+      for (seed <- 0 until seeds) withFiles() { files =>
+        val random = new Random(seed)
+        val indexes = registry(limit)
+        for (_ <- 0 until 6) {
+          files.written = 1 + random.nextInt(8)
+          grow(files, random, 1 + random.nextInt(3))
+          for (of <- Seq(2, 1 + random.nextInt(8))) {
+            val ref = files.refOf(of)
+            val low = random.nextInt(files.newest.toInt + 1).toLong
+            val index = random.nextInt(2)
+            val key = files.rowKey(index)
+            val found = Model.sum((0 until of).iterator.flatMap { partition =>
+              val high = files.idOf(files.newest)
+              val own = indexes.get(ref, index, partition, low, high, files.conf, new LoadStats)
+              own.rowsOf(low).map { case (row, copies) =>
+                assert(key.partition(row, of) == partition, s"$of partitions, seed $seed")
+                Item.of(row) -> copies
+              }
+            })
+            assert(found == files.collections(low.toInt), s"$of partitions, version $low, seed $seed")
+            checkChanges(files, ref, low, indexes)
+          }
+          if (random.nextInt(3) == 0) indexes.clear()
+        }
+        indexes.clear()
+        assert(indexes.bytes == 0, s"seed $seed")
+      }
+    }
+
+  /** The changes after a version lead to the newest one. */
+  private def checkChanges(
+      files: ArrangementFiles,
+      ref: ArrangementRef,
+      low: Long,
+      indexes: IndexRegistry
+  ): Unit = {
+    def snapshot(version: Long) = Snapshot(version, id = Some(files.idOf(version).id))
+    val reader = new SnapshotDiffReader(ref, indexes, files.conf)
+    val changes = (0 until ref.meta.partitions).flatMap { partition =>
+      reader.changes(partition, snapshot(low), snapshot(files.newest)).map { change =>
+        Item.of(change.row) -> change.copies.toInt
+      }
+    }
+    assert(Model.plus(files.collections(low.toInt), changes) == files.collections.last)
+  }
+
+  test("a partition reads only the blocks that can have its rows, and has only its rows in memory") {
+    withFiles() { files =>
+      files.written = 4
+      files.add((0 until 40).map(at => Item(Some(at), "", 0) -> 1))
+      def loaded(of: Int, partition: Int = 0) = {
+        val stats = new LoadStats
+        registry().get(files.refOf(of), 0, partition, 0, files.idOf(0), files.conf, stats)
+        (stats.rows, stats.bytes)
+      }
+      assert(loaded(1)._1 == 40)
+      val (quarter, quarterBytes) = loaded(4)
+      assert(quarter < 20)
+      assert(loaded(8)._1 + loaded(8, 4)._1 == quarter)
+      assert(loaded(8)._2 == quarterBytes, "a part of the same block")
+      assert((0 until 3).map(loaded(3, _)._1).sum == 40)
+      assert(loaded(3)._2 > quarterBytes)
+    }
+  }
+
+  test("an executor reads each block once for all partitions of a reader") {
+    withFiles() { files =>
+      files.written = 4
+      files.add((0 until 40).map(at => Item(Some(at), "", 0) -> 1))
+      val (indexes, ref) = (registry(), files.refOf(7))
+      def rows(partitions: Range) = partitions.map { partition =>
+        indexes.get(ref, 0, partition, 0, files.idOf(0), files.conf, new LoadStats).rowsOf(0).size
+      }.sum
+      def changes() =
+        new SnapshotDiffReader(ref, indexes, files.conf)
+          .changes(6, Snapshot(0, id = Some(files.idOf(0).id)), Snapshot(1, id = Some(files.idOf(1).id)))
+          .size
+      val first = rows(0 to 0)
+      files.removeChanges(0)
+      assert(first + rows(1 to 6) == 40)
+      indexes.sweep(0, 0)
+      assert(indexes.bytes == 0)
+      files.add((40 until 80).map(at => Item(Some(at), "", 0) -> 1))
+      val read = changes()
+      files.removeChanges(1)
+      assert(changes() == read)
+    }
+  }
+
   test("an index advances by the changes, and is replaced if it cannot") {
     withFiles() { files =>
       val random = new Random(1)
@@ -376,7 +467,7 @@ class IndexRegistrySuite extends AnyFunSuite {
   test("recently read manifests are kept while they fit") {
     val files = Seq(BlockFile("file", Seq.fill(1000)(BlockRef(0, 0, 0, 1, 1, 1, 0))))
     def manifest(version: Int, changes: Seq[BlockFile]) =
-      Manifest(version.toLong, UUID.randomUUID(), 0, 0, Nil, changes, Nil, Map.empty)
+      Manifest(version.toLong, UUID.randomUUID(), 0, 0, 1, Nil, changes, Nil, Map.empty)
     def key(version: Int) = ("root", new UUID(0, 0), version.toLong)
     val size = RecentManifests.sizeOf(manifest(0, files))
     assert(RecentManifests.sizeOf(manifest(0, Nil)) < size / 20)

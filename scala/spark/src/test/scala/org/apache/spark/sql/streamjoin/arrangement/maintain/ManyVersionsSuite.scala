@@ -69,6 +69,7 @@ class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
     private val (query, runId) = (UUID.randomUUID(), UUID.randomUUID())
     private val run = new MaintainingRun
     private val write = new ArrangementWrite(root, query, run)
+    run.begin(folder, meta)
     private val leases = new LeaseFiles(folder)
     private val random = new Random(5)
     private val conf = SparkSession.active.sessionState.newHadoopConf()

@@ -42,6 +42,7 @@ class TwoMaintainersSuite extends AnyFunSuite with OverwritingStore {
     private val run = new MaintainingRun
     private val id = UUID.randomUUID()
     private val write = new ArrangementWrite(root, of, run)
+    run.begin(ArrangementFolder.open(root), ArrangementFolder.open(root).meta)
     private def conf = SparkSession.active.sessionState.newHadoopConf()
 
     def batch(version: Long): Unit = {

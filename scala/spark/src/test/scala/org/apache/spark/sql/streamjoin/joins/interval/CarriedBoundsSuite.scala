@@ -1,9 +1,5 @@
 package org.apache.spark.sql.streamjoin.joins.interval
 
-import java.sql.Timestamp
-
-import scala.util.Random
-
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -20,7 +16,7 @@ import streamjoin.core.{JoinType, Side}
  * rows are compared with Spark's batch join, and with the same query when no row ever leaves.
  */
 class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
-  import CarriedBoundsSuite._
+  import CarriedBoundStories._
   import JoinTest._
 
   private val all = for {
@@ -218,6 +214,15 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("the longest lifetime may be longer than any time") {
+    withConf("spark.streamjoin.maxLifetime" -> "200000000d") {
+      carries(Simple) { job =>
+        job.feed(order("a", "10:00", "9999-12-31T00:00"))
+        assert(job.feed(delivery("a", "10:30")) == Seq("a"))
+      }
+    }
+  }
+
   test("with keep, a row stays as long as it says") {
     withConf("spark.streamjoin.beyondMaxLifetime" -> "keep") {
       carries(Simple) { job =>
@@ -325,67 +330,5 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
       assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_CHANGED"), s"$changed $error")
     }
     running(first.successor(query(Simple)))(job => assert(job.feed(delivery("a", "10:05")) == Seq("a")))
-  }
-}
-
-private object CarriedBoundsSuite {
-  val Columns = "id STRING, t TIMESTAMP, until TIMESTAMP, v INT"
-
-  /** In `v` of the rows that move the watermarks to the end. */
-  val End = 7777
-
-  /** Carried by one or both sides, plain or computed, strict or not, with or without equality. */
-  val Conditions: Seq[String] = Seq(
-    "o.id = d.id AND d.t BETWEEN o.t AND o.until",
-    "o.id = d.id AND o.t <= d.until AND d.t <= o.until",
-    "o.id = d.id AND d.t >= o.t AND d.t < o.t + o.v * INTERVAL 1 MINUTE",
-    "o.id = d.id AND d.t >= o.t - INTERVAL 2 MINUTES AND " +
-      "d.t + INTERVAL 1 MINUTE <= least(o.until, o.t + INTERVAL 10 MINUTES) AND o.v > d.v",
-    "o.id = d.id AND o.t > d.t AND d.until > o.t",
-    "d.t BETWEEN o.t AND o.until AND o.v < d.v"
-  )
-
-  private val Origin = JoinTest.at("10:00").getTime
-
-  /** The rows of two streams, up to two minutes out of order, which drift apart and stall. */
-  final class Story(seed: Long, val condition: String, joinType: JoinType) {
-    override def toString: String = s"seed $seed, ${joinType.name}: $condition"
-
-    private val random = new Random(seed * 31 + condition.hashCode + joinType.name.hashCode)
-
-    val onRocksDb: Boolean = random.nextInt(3) == 0
-
-    val restarts: Set[Int] = Set(random.nextInt(6))
-
-    private val now = scala.collection.mutable.Map("o" -> 0L, "d" -> random.nextInt(10).toLong)
-
-    val batches: Seq[Seq[(String, Row)]] = Seq.tabulate(7) { _ =>
-      Seq("o", "d").filter(_ => random.nextInt(4) > 0).flatMap { name =>
-        now(name) += random.nextInt(8)
-        Seq.fill(random.nextInt(9))(name -> row(now(name)))
-      }
-    }
-
-    private def row(minute: Long): Row = {
-      val millis = Origin + minute * 60000 - random.nextInt(120000)
-      val lifetime = Seq(-60000, 0, 90000, 300000, 1200000, 86400000)(random.nextInt(6))
-      def rarely = random.nextInt(20) == 0
-      Row(
-        if (rarely) null else s"k${random.nextInt(3)}",
-        if (rarely) null else new Timestamp(millis),
-        if (rarely) null else new Timestamp(millis + lifetime),
-        random.nextInt(30)
-      )
-    }
-
-    val end: Seq[(String, Row)] = {
-      val last = new Timestamp(Origin + 20L * 86400000)
-      Seq("o", "d").map(name => name -> Row(s"end of $name", last, last, End))
-    }
-
-    def query(streams: JoinTest.Streams): DataFrame = joined(streams.marked(_, "2 minutes"))
-
-    def joined(input: String => DataFrame): DataFrame =
-      input("o").join(input("d"), expr(condition), joinType.name)
   }
 }

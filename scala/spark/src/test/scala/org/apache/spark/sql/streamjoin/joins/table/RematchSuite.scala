@@ -66,6 +66,33 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("the waiting rows follow the partitions of the table when the stream restarts") {
+    def partitions(number: Int)(body: => Any): Unit =
+      withConf("spark.streamjoin.partitions" -> number.toString)(body: Unit)
+    val people = customers
+    val query = new Stream(rematched(people.root))
+    def tasks = query.running.lastProgress.stateOperators.head.numStateStoreInstances
+    partitions(2)(people.start())
+    try {
+      loaded(people)
+      query.start()
+      query.add((10 to 30).map(customer => order(customer, customer, s"item$customer")): _*)
+      assert(query.next.size == 21)
+      assert(tasks == 2)
+      partitions(5)(people.restart())
+      people.feed(Row(10, "Ann", "insert"))
+      assert(query.next == Seq("Ann item10"), "the running stream keeps its number")
+      assert(tasks == 2)
+      query.restart()
+      people.feed((11 to 20).map(customer => Row(customer, "Zoe", "insert")): _*)
+      assert(query.next == (11 to 20).map(customer => s"Zoe item$customer"))
+      assert(tasks == 5)
+    } finally {
+      query.stop()
+      people.stop()
+    }
+  }
+
   test("a filter with a scalar subquery works below and above the join") {
     withCustomers { people =>
       val least = "customer_id > (SELECT min(id) FROM range(3))"

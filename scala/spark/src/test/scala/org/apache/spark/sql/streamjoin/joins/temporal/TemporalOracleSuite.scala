@@ -19,16 +19,10 @@ final private[streamjoin] class TemporalCore(first: Trace) extends ChangedCore {
 
   private def rule = trace.closest.get.rule
 
-  /** Rows of the right input below this time are known by their key alone. */
-  private var needed = Watermark.Undefined
-
   override def change(to: Trace): Unit = {
     trace = to
     core = CoreTrace.temporal(to, core.snapshot)
   }
-
-  private def settled(watermarks: Map[Int, Long]): Long =
-    rule.settled(watermarks.getOrElse(0, Watermark.Undefined), watermarks.getOrElse(1, Watermark.Undefined))
 
   private val inOrder: Ordering[TraceRow] = Ordering.by { row =>
     (row.values("time"), !trace.closest.get.isDelete(row), row.label)
@@ -45,9 +39,7 @@ final private[streamjoin] class TemporalCore(first: Trace) extends ChangedCore {
       eviction: Map[Int, Long]
   ): Seq[Output[TraceRow]] = {
     val came = (right.sorted(inOrder) ++ left).flatMap(row => core.onRow(row.side, row))
-    val out = came ++ core.onWatermarks(eviction)
-    needed = rule.needed(settled(eviction))
-    out.filterNot(_.isInstanceOf[Output.Moved])
+    (came ++ core.onWatermarks(eviction)).filterNot(_.isInstanceOf[Output.Moved])
   }
 
   override def buffered(side: Side): Seq[TraceRow] = CoreTrace.kept(core)(side)
@@ -57,10 +49,14 @@ final private[streamjoin] class TemporalCore(first: Trace) extends ChangedCore {
     if (rule.keepsNewest) buffered(Side.Right).map(_.values("id")).distinct.size else 0
 
   override def evicts(eviction: Map[Int, Long]): Boolean = {
-    val next = settled(eviction)
+    val now = core.snapshot
+    val later = CoreTrace.temporal(trace, now)
+    later.onWatermarks(eviction)
+    val next = later.snapshot
     def times(side: Side) = buffered(side).flatMap(_.values("time"))
-    times(Side.Left).exists(_ < next) ||
-    times(Side.Right).exists(time => time >= needed && time < rule.needed(next))
+    // Rows of the right input below what is needed are known by their key alone.
+    times(Side.Left).exists(_ < next.settled) ||
+    times(Side.Right).exists(time => time >= now.needed && time < next.needed)
   }
 }
 
