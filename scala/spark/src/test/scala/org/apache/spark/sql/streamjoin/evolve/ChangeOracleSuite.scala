@@ -239,7 +239,8 @@ final private class ChangedInterval(seed: Int) extends ChangedStory(seed) {
   private val first = {
     val lowest = choice.between(-6L, 4L)
     // By another equality, Spark makes a condition on one side a filter on both.
-    val equal = if (hasEquality) one(Seq("id"), Seq("id"), Seq("id") ++ Option.when(only.isEmpty)("v")) else Nil
+    val more = Option.when(only.isEmpty)("v")
+    val equal = if (hasEquality) one(Seq("id"), Seq("id"), Seq("id") ++ more) else Nil
     Query(name, lowest, lowest + choice.between(0L, 10L), one(ChangedInterval.pairs: _*), only, equal)
   }
 
