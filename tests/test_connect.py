@@ -77,6 +77,7 @@ def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> 
     assert functions == set(re.findall(r" as ([a-z][a-z_]*)$", stub, re.MULTILINE))
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; restarts within one kind are in test_restart.py")
 def test_a_checkpoint_continues_in_another_kind_of_session(server: str, tmp_path: Path) -> None:
     rounds = [
         (server, 10, []),
@@ -84,7 +85,7 @@ def test_a_checkpoint_continues_in_another_kind_of_session(server: str, tmp_path
         (server, 14, [(10, True), (12, True)]),
         ("classic", 18, [(10, True), (12, True), (14, True)]),
     ]
-    for kind, hour, expected in rounds if LONG else rounds[:3]:
+    for kind, hour, expected in rounds:
         for name, column, minute in (("o", "t", 0), ("d", "u", 30)):
             (tmp_path / name).mkdir(exist_ok=True)
             row = f'{{"id": {hour}, "{column}": "2026-01-01T{hour}:{minute:02}:00Z"}}\n'
@@ -130,6 +131,7 @@ print(sj.join(spark.range(3), spark.range(2), "id").count())
 """
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long, as it starts a server")
 def test_a_server_without_the_extension(python: Run) -> None:
     out = python(SERVER_WITHOUT_THE_EXTENSION).splitlines()
     assert out == ["STREAMJOIN_JAR_MISSING.SERVER True"] * 7 + ["2"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import ROOT
+from conftest import LONG, ROOT
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -166,6 +166,7 @@ def run_page(page: Path, spark: SparkSession, expect: Callable[[Block, str], Non
         assert query.exception() is None
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long")
 @pytest.mark.usefixtures("session_as_before")
 def test_the_picture_of_the_readme_shows_what_both_joins_emit(spark: SparkSession, tmp_path: Path) -> None:
     steps = {engine: rows_and_time.run(spark, engine, tmp_path / engine) for engine in ("spark", "streamjoin")}

@@ -70,7 +70,9 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     world
   }
 
-  for (story <- Stories ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)) test(story.name) {
+  private val stories = SparkTest.part(Stories, every = 2) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
+
+  for (story <- stories) test(story.name) {
     val world = begun()
     story.happens(world)
     check(world, story.expected, story.isDropped)
