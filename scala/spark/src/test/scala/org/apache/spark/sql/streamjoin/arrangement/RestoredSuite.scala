@@ -70,7 +70,8 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     world
   }
 
-  private val stories = SparkTest.part(Stories, every = 2) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
+  private val stories =
+    SparkTest.part(Stories, every = 2) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
 
   for (story <- stories) test(story.name) {
     val world = begun()
