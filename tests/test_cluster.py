@@ -11,8 +11,10 @@ import pytest
 from conftest import LONG, run
 from queries import PROVIDERS, write_file
 
+pytestmark = pytest.mark.skipif(not LONG, reason="a part of make test-long; AttemptsSuite has attempts at one task")
+
 JOB = Path(__file__).with_name("jobs") / "cluster_job.py"
-FILES = 8 if LONG else 6
+FILES = 8
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Batches = dict[int, Counter[str]]
@@ -61,13 +63,12 @@ def undisturbed(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Batche
 
 
 ROCKSDB = ("--conf", f"spark.sql.streaming.stateStore.providerClass={PROVIDERS['rocksdb']}")
-DISTURBED: dict[str, tuple[str, ...]] = {"retry and executor, RocksDB": ("--disturb=retry,executor", *ROCKSDB)}
-if LONG:
-    DISTURBED |= {
-        "retry": ("--disturb=retry",),
-        "executor": ("--disturb=executor",),
-        "executor, RocksDB": ("--disturb=executor", *ROCKSDB),
-    }
+DISTURBED: dict[str, tuple[str, ...]] = {
+    "retry and executor, RocksDB": ("--disturb=retry,executor", *ROCKSDB),
+    "retry": ("--disturb=retry",),
+    "executor": ("--disturb=executor",),
+    "executor, RocksDB": ("--disturb=executor", *ROCKSDB),
+}
 
 
 @pytest.mark.parametrize("disturbed", DISTURBED)
@@ -84,7 +85,6 @@ def test_tasks_retried_or_an_executor_lost(
         assert seen["again"] == seen["disturbed"] or "executor" in disturbed
 
 
-@pytest.mark.skipif(not LONG, reason="`make test-long` runs it")
 def test_tasks_speculated(files: Path, undisturbed: Batches, cluster: str, tmp_path: Path) -> None:
     batches, seen = _run(files, tmp_path, cluster, "--disturb=speculate")
     assert batches == undisturbed

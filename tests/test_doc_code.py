@@ -180,7 +180,12 @@ def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: page.name)
+# `make test-long` runs the recipes, too.
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if runnable(page) and (LONG or page not in RECIPES)],
+    ids=lambda page: page.name,
+)
 @pytest.mark.usefixtures("working_directory", "session_as_before")
 def test_the_code_of_a_page(spark: SparkSession, page: Path) -> None:
     def expect(block: Block, printed: str) -> None:
