@@ -197,7 +197,7 @@ def compared(job: Job, counts: list[int], inputs: Path) -> int:
     wanted = expected(query, job.run.setting, inputs)
     if counts == wanted:
         return 0
-    if variant.loses and counts[0] < wanted[0]:
+    if variant.loses and BY_NAME[job.run.side].engine == "spark" and counts[0] < wanted[0]:
         return wanted[0] - counts[0]
     sys.exit(f"{job.title}: rows and checksum {counts}, DuckDB has {wanted}")
 

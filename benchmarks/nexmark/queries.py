@@ -85,7 +85,7 @@ def _unbounded(name: str, keeps: str = FOREVER) -> Variant:
 def _too_early(name: str) -> Variant:
     # Spark 4.2 takes `b.dateTime <= a.expires` for a bound of `a.dateTime`, and evicts an auction
     # once the watermark has passed its beginning.
-    return Variant(name, "as published", ours=False, loses=True)
+    return Variant(name, "as published", loses=True)
 
 
 _CONSTANT = "constant bound added"

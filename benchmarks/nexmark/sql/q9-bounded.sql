@@ -2,4 +2,4 @@
 SELECT a.*, b.auction, b.bidder, b.price, b.dateTime AS bid_dateTime, b.extra AS bid_extra
 FROM auction AS a
 JOIN bid AS b ON a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires
-  AND b.dateTime <= a.dateTime + INTERVAL ${lifetime} MILLISECONDS -- until a row can carry its bound; every row fulfills this
+  AND b.dateTime <= a.dateTime + INTERVAL ${lifetime} MILLISECONDS -- every row fulfills this
