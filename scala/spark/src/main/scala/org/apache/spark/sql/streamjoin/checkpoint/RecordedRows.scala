@@ -43,7 +43,7 @@ final private[streamjoin] case class RecordedRows(
   /** The columns of the input. */
   def columns: StructType = StructType(stored.take(shown))
 
-  /** The columns of a changed input, found by name in a stored row; null if it has none such. */
+  /** The columns of a changed input, read from a stored row by name; null where it lacks one. */
   def columnsFor(now: RecordedRows): Seq[Expression] = now.columns.map { column =>
     columns.indexWhere(_.name == column.name) match {
       case -1 => Literal(null, column.dataType)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.{DataType, StructField}
 import streamjoin.core.Side
 
 /**
- * The columns that a join keeps of an input, by name: some may be added, others dropped, and their
+ * Compares the columns that a join keeps of an input: columns may be added or dropped, and their
  * types may become wider. The rows in state are written again, with null in the columns that are
  * new.
  */

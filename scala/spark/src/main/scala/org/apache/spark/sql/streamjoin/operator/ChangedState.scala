@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.DataType
  * if it can have a match there.
  *
  * {{{
- *   stored row -- columns by name: cast, or null --> row of the input -- mover --> stored row
+ *   stored row -- cast columns, add nulls --> row of the input -- mover --> stored row
  * }}}
  *
  * @param was
