@@ -20,6 +20,12 @@ JOB = Path(__file__).with_name("jobs") / "join_job.py"
 ARCHIVES = sorted(GOLDEN.glob("format-*.tar.gz"))
 STORES = ["default", "rocksdb"]
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
+UNTIL = "lt + lv * INTERVAL 4 SECONDS"
+CARRIED = {
+    "carried": f"lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND {UNTIL} AND lv + rv < 15",
+    "carried_outer": f"lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND {UNTIL} AND lv + rv < 15",
+    "condition": f"{CONDITION} AND rt <= {UNTIL}",
+}
 FULL = {
     "within": "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS",
     "window": "lk = rk AND rt BETWEEN lt AND lt + INTERVAL 20 SECONDS AND lv + rv < 15",
@@ -107,7 +113,8 @@ def batch_answer(folder: Path, how: str) -> Ids:
         query = f"SELECT lid, rid FROM {left} LEFT JOIN {right} ON lid + 100 = rid"
         query += f" UNION ALL SELECT lid, NULL FROM {first} SEMI JOIN {later} ON lid + 100 = rid"
     else:
-        query = f"SELECT {columns} FROM {left} {TYPES[how]} JOIN {right} ON {CONDITION}"
+        kind = TYPES.get(how, "INNER" if how == "carried" else "LEFT")
+        query = f"SELECT {columns} FROM {left} {kind} JOIN {right} ON {CARRIED.get(how, CONDITION)}"
     return without_closing(Counter(duckdb.execute(query).fetchall()))
 
 

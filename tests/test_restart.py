@@ -24,8 +24,9 @@ JOB = Path(__file__).with_name("jobs") / "join_job.py"
 # A full outer join pads the left rows as a left outer join does.
 TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_anti"]
 # A chain of three, a window join, a temporal and an as-of join keep rows for several batches.
-LASTING = ["chain", "window", "temporal", "asof"]
-IN_ORDER = LASTING[1:]
+IN_ORDER = ["window", "temporal", "asof"]
+# So does a join in which each row carries the time at which it leaves.
+LASTING = ["chain", *IN_ORDER, *(["carried_outer"] if LONG else [])]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "2"))
 FILES = max(14, 2 * KILLS + 4)
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,6 +8,9 @@ when its description of temporal, as-of and rematch joins became fields.
 An archive holds the joins that were new with it: ``format-3-closest.tar.gz`` has temporal and as-of joins, and
 ``format-3-rematch.tar.gz`` a join with a table that keeps rows; both are later than ``format-3.tar.gz``.
 ``format-4-names.tar.gz`` has a join on the name of a column with ``within=``, and a window join.
+``format-4-carried.tar.gz`` has joins in which a row carries the time at which it leaves. ``format-4-condition.tar.gz``
+compares with such a time next to a constant bound; it was made by the last commit for which that was only a condition
+(2d2181d9), with the jobs of a later one.
 ``make.py`` writes the archive that its argument names. From format 4 on, the left side runs ahead in the middle by so
 much time that its rows lie in wide buckets.
 
@@ -32,6 +35,8 @@ TYPES = {
     f"format-{FORMAT}-closest": ["temporal", "asof"],
     f"format-{FORMAT}-rematch": ["rematch"],
     f"format-{FORMAT}-names": ["within", "window"],
+    f"format-{FORMAT}-carried": ["carried", "carried_outer"],
+    f"format-{FORMAT}-condition": ["condition"],
 }
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}

@@ -4,7 +4,8 @@ The type ``chain`` is a left outer join of both, and of that with a third folder
 both with a window, in the order of its rowtime, ``within`` one on the name of a column. ``temporal`` takes the right
 side for the history of a table, with deletes, and ``asof`` finds the nearest row of it; both emit in the order of the
 left time. ``rematch`` looks up left rows in the right side as a table, which is brought up to date before, and keeps
-those without a match.
+those without a match. ``carried`` and ``carried_outer`` are an inner and a left outer join in which each left row
+carries the time at which it leaves; ``condition`` compares with that time next to a constant bound.
 
 Every batch writes its rows to ``<output>/<join type>/<batch>/<process>.json``: a batch that runs again in a later
 process adds a file next to the first, so a test can compare the rows of both.
@@ -26,6 +27,8 @@ import streamjoin as sj
 
 CONDITION = "lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL 20 SECONDS AND lv + rv < 15"
 OPERATION = "IF(rv < 2, 'delete', 'update')"
+UNTIL = "lt + lv * INTERVAL 4 SECONDS"
+CARRIED = f"lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND {UNTIL} AND lv + rv < 15"
 MUCH_LATER = "lid + 100 = rid"  # a row of the next file
 THIRD = "rk = tk AND tt BETWEEN rt AND rt + INTERVAL 15 SECONDS"
 
@@ -68,6 +71,10 @@ def main() -> None:
                 checkpointLocation=str(args.output / "arranging")
             ).awaitTermination()
             return left.join(sj.table("right", rematch="1 hour"), F.expr(MUCH_LATER), "left")
+        if how in {"carried", "carried_outer"}:
+            return left.join(right, F.expr(CARRIED), "left_outer" if how == "carried_outer" else "inner")
+        if how == "condition":
+            return left.join(right, F.expr(f"{CONDITION} AND rt <= {UNTIL}"), "left_outer")
         if how != "chain":
             return left.join(right, F.expr(CONDITION), how)
         third = read(spark, args.input / "third", "tk INT, tt TIMESTAMP, tv INT, tid INT")
