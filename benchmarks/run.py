@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from harness import runs as store
 from harness.inputs import Streams, expected_asof, expected_join, expected_union, generate
-from harness.machine import environment, inherited, machine, project
+from harness.machine import environment, inherited, require_same
 from harness.rates import expected_at
 from harness.report import report
-from harness.runs import SAME, Record, Run, Runs, origin
+from harness.runs import Record, Run, Runs, origin
 from harness.scenario import Scenario, current
 from harness.scenarios import SELECTIONS, scenarios
 from harness.sides import BY_NAME, FLOORS, PARTITIONS, Side
@@ -250,14 +250,7 @@ def continued_command(records: list[Record], chosen: set[str]) -> tuple[str, lis
     if not records:
         return new_command(records, chosen)
     last = records[-1]
-    now = machine() | project()
-    then = last["environment"]
-    changed = [f"{name}: {then.get(name)}, now {now[name]}" for name in SAME if then.get(name) != now[name]]
-    if changed:
-        sys.exit(
-            "--resume continues a command, and its tables compare sides of one machine, kernel and jar. These are "
-            f"different: {'; '.join(changed)}. Run it without --resume"
-        )
+    require_same(last["environment"])
     kept = [record for record in records if record["scenario"] not in chosen or origin(record) == origin(last)]
     return last.get("run", ""), kept
 

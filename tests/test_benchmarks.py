@@ -1,7 +1,6 @@
-"""The parts of the benchmarks that need no Spark: their inputs, what DuckDB counts, figures, goals, tables, CPU time."""
+"""The parts of the benchmarks that need no Spark: inputs, counts of DuckDB, figures, goals, tables, CPU time."""
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,23 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 import run
 from harness import inputs, machine
-from harness.cpu import DRIVER, GC, JIT, JOIN, OTHER, PLANNING, SHUFFLE, SPENT, TASK, Sample, divided, kind_of
-from harness.cpu import samples, spent_on, thread_ticks
+from harness.cpu import (
+    DRIVER,
+    GC,
+    JIT,
+    JOIN,
+    OTHER,
+    PLANNING,
+    SHUFFLE,
+    SPENT,
+    TASK,
+    Sample,
+    divided,
+    kind_of,
+    samples,
+    spent_on,
+    thread_ticks,
+)
 from harness.figures import extra
 from harness.goals import goals, look_ups
 from harness.picture import COLORS
@@ -76,44 +90,29 @@ def test_files_of_a_long_stream_are_the_same_in_parts(tmp_path: Path, monkeypatc
         files = sorted(file.relative_to(whole) for file in (whole / table.name).iterdir())
         assert len(files) == 81
         for file in files:
-            assert duckdb.read_parquet(str(whole / file)).fetchall() == duckdb.read_parquet(str(parts / file)).fetchall()
+            assert (
+                duckdb.read_parquet(str(whole / file)).fetchall() == duckdb.read_parquet(str(parts / file)).fetchall()
+            )
 
 
-def test_no_row_of_a_steady_stream_is_late(tmp_path: Path) -> None:
-    pace = Pace(0.001)
+def test_no_row_of_a_steady_stream_is_late_and_its_state_is_level(tmp_path: Path) -> None:
+    pace = Pace(0.01)
     streams = pace.w3(pace.w2())
     folder = inputs.generate(streams, tmp_path)
     for table in streams.tables:
-        query = f"""
-            SELECT count(*), count_if({table.time} < before - INTERVAL {streams.delay_ms} MILLISECONDS) FROM (
-                SELECT *, max(max({table.time})) OVER (ORDER BY filename ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-                    AS before, min({table.time}) AS {table.time}
-                FROM read_parquet('{folder}/{table.name}/*.parquet', filename = true) GROUP BY filename)"""
-        files, late = duckdb.sql(query).fetchone() or ()
-        assert (files, late) == (81, 0)
+        assert len(list((folder / table.name).iterdir())) == 81
+        window = "(ORDER BY filename ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        files = duckdb.sql(f"""
+            SELECT count(*), epoch_ms(min({table.time})), epoch_ms(max(max({table.time})) OVER {window})
+            FROM read_parquet('{folder}/{table.name}/*.parquet', filename = true) GROUP BY filename ORDER BY filename
+        """).fetchall()
+        assert all(first >= before - streams.delay_ms for _, first, before in files[1:])
+        rows = [rows for rows, _, _ in files]
+        # In a short input, the last streams begin late.
+        assert sum(rows[-41:-21]) == pytest.approx(sum(rows[-21:-1]), rel=0.03)
 
 
-def test_the_state_of_a_steady_stream_is_level(tmp_path: Path) -> None:
-    pace = Pace(0.001)
-    streams = pace.w2()
-    folder = inputs.generate(streams, tmp_path)
-    with inputs.connect() as db:
-        rows = {
-            table.name: [
-                n for (n,) in db.execute(
-                    f"SELECT count(*) FROM read_parquet('{folder}/{table.name}/*.parquet', filename = true) "
-                    "GROUP BY filename ORDER BY filename"
-                ).fetchall()
-            ]
-            for table in streams.tables
-        }
-    first = SMALL["steady-w2-left"].measured
-    assert first == (24, 80)
-    # The disorder of 10 s is half of this short input.
-    assert sum(rows["orders"][40:80]) == pytest.approx(2000, abs=50)
-
-
-@pytest.mark.parametrize("name", ["steady-w2-inner", "steady-w2-left", "steady-w2f", "steady-w3", "columns-300", "band-hour"])
+@pytest.mark.parametrize("name", ["steady-w2-left", "steady-w2f", "steady-w3", "columns-300", "band-hour"])
 def test_duckdb_counts_the_rows_of_a_scenario(tmp_path: Path, name: str) -> None:
     scenario = scenarios(0.002)[name]
     inputs.generate(scenario.streams, tmp_path)
@@ -162,7 +161,7 @@ def test_nine_of_ten_batches_have_to_end_within_their_second() -> None:
     assert enough(good) and not hopeless(good)
     bad = [900.0] * (MEASURED - 3) + [1001.0] * 3
     assert not enough(bad) and hopeless(bad)
-    assert not enough(good[:-3])
+    assert not enough(good[1:]) and not hopeless(good[1:])
 
 
 # CPU time
@@ -208,11 +207,11 @@ TASK_THREAD = "Executor task launch worker for task 0.0 in stage 1.0 (TID 1)"
         # The join pulls its input through the shuffle.
         (
             ["net.jpountz.lz4.LZ4BlockInputStream.read", "org.apache.spark.storage.BufferReleasingInputStream.read",
-             f"{SQL}.execution.UnsafeRowSerializerInstance$$anon$2$$anon$3.next", f"{SQL}.streamjoin.operator.Task.run"],
+             f"{SQL}.streamjoin.operator.Task.run"],
             SHUFFLE,
         ),
         # The shuffle pulls the scan.
-        (["org.apache.parquet.column.values.Reader.read", f"{SQL}.execution.datasources.FileScanRDD.next", WRITER], TASK),
+        (["org.apache.parquet.column.Reader.read", f"{SQL}.execution.datasources.FileScanRDD.next", WRITER], TASK),
         (["java.lang.String.hashCode", STAGE, WRITER, ROOT_OF_TASK], TASK),
         (["org.apache.spark.unsafe.Platform.copyMemory", WRITER, ROOT_OF_TASK], SHUFFLE),
         ([f"{SQL}.execution.streaming.operators.stateful.EventTimeWatermarkExec.add", WRITER], TASK),
@@ -307,7 +306,14 @@ def test_goals_that_were_not_measured_are_listed() -> None:
     found = goals(Runs([]), ALL, listed("full", []))
     assert len(found) > 60
     assert all(goal.met is None and goal.measured == "-" for goal in found)
-    assert {goal.scenario for goal in found} >= {"steady-w3", "rate", "columns-1500", "temporal", LOOK_UPS, "order-left"}
+    assert {goal.scenario for goal in found} >= {
+        "steady-w3",
+        "rate",
+        "columns-1500",
+        "temporal",
+        LOOK_UPS,
+        "order-left",
+    }
     assert {goal.scenario for goal in goals(Runs([]), ALL, listed("full-x2", ["w2f"]))} == {"w2f"}
 
 
@@ -386,13 +392,13 @@ def test_a_command_replaces_all_sides_of_its_scenarios() -> None:
 
 def test_a_command_is_continued_on_the_same_machine_and_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     now = {"CPU": "c", "memory": "m", "OS": "o"}
-    monkeypatch.setattr(run, "machine", lambda: now)
-    monkeypatch.setattr(run, "project", lambda: {"streamjoin": "jar"})
+    monkeypatch.setattr(machine, "machine", lambda: now)
+    monkeypatch.setattr(machine, "project", lambda: {"streamjoin": "jar"})
     older = [record("w2f", "spark-default", 1, run="zeroth"), record("evict", "ours-default", 1, run="zeroth")]
     last = record("w2f", "ours-default", 1)
     assert run.continued_command([*older, last], {"w2f"}) == ("first", [older[1], last])
     assert run.continued_command([], {"w2f"})[1] == []
-    monkeypatch.setattr(run, "machine", lambda: now | {"OS": "new kernel"})
+    monkeypatch.setattr(machine, "machine", lambda: now | {"OS": "new kernel"})
     with pytest.raises(SystemExit, match=r"OS: o, now new kernel\. Run it without --resume"):
         run.continued_command([last], {"w2f"})
 
@@ -408,8 +414,3 @@ def test_the_result_of_each_trial_is_compared(tmp_path: Path) -> None:
     floor = replace(ours.side, name=FLOORS[0], engine="floor")
     found = run.results(run.Job(scenario, floor, 1), {"trials": trials}, tmp_path)
     assert found == [([1, 1], [1000, 500]), ([2, 2], [2000, 1000])]
-
-
-def test_a_machine_is_described_without_its_name() -> None:
-    assert set(machine.machine()) == {"CPU", "memory", "OS"}
-    assert json.dumps(machine.machine())

@@ -162,7 +162,9 @@ def all_cpu(run: Run) -> float | None:
 def cores_busy(run: Run) -> float | None:
     """Return how many cores the process used on average while it was measured."""
     measured = run.record.get("cpu")
-    return sum(measured["seconds"].values()) / measured["batchSeconds"] if measured and measured["batchSeconds"] else None
+    return (
+        sum(measured["seconds"].values()) / measured["batchSeconds"] if measured and measured["batchSeconds"] else None
+    )
 
 
 def highest_rate(run: Run) -> float | None:

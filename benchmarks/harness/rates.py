@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from harness.inputs import DISORDER_MICROS, MICROS_PER_ROW, Streams, Table, connect, numbers
 from harness.query import executed, marked, observed, query_rows, totals
-from harness.runs import Record, percentile
+from harness.runs import Record
 from harness.scenario import Scenario, rows
 from harness.sides import EQUAL_FILES, Side
 
@@ -32,10 +32,10 @@ FIRST_RATE = 20_000
 LOWEST_RATE = 1_000
 # Rates are searched until the next one would differ by less than this factor.
 NEAR = 1.1
-# Batches of a trial that are measured, and the least that precede them.
-MEASURED, WARM_UP = 20, 5
+# Batches of a trial that are measured, how many of them may take longer than their second, and the
+# least that precede them.
+MEASURED, LONG, WARM_UP = 20, 2, 5
 BATCH_MS = 1000
-ENOUGH = 0.9
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def streams(bound_rows: int) -> Numbered:
     )
     delivery_rows = (
         f"SELECT value AS delivery_id, CASE WHEN value % 10 < 9 THEN value - {lag} ELSE -10 - value END "
-        f"AS delivered_order_id, {time_of} AS delivery_time, concat('courier-', value % 101) AS courier FROM {{numbers}}"
+        f"AS delivered_order_id, {time_of} AS delivery_time, concat('courier-', value % 101) AS courier "
+        "FROM {numbers}"
     )
     bound = f"INTERVAL {bound_rows * MICROS_PER_ROW // 1000} MILLISECONDS"
     return Numbered(
@@ -122,13 +123,13 @@ def highest(keeps_up: Callable[[int], bool], first: int = FIRST_RATE) -> int | N
 
 
 def enough(times: list[float]) -> bool:
-    """Return whether enough of the batches of a trial took no more than their second."""
-    return sum(ms <= BATCH_MS for ms in times) >= ENOUGH * MEASURED
+    """Return whether a trial has all of its batches, and enough of them took no more than their second."""
+    return len(times) == MEASURED and not hopeless(times)
 
 
 def hopeless(times: list[float]) -> bool:
     """Return whether a trial has had so many long batches that the others no longer matter."""
-    return sum(ms > BATCH_MS for ms in times) > (1 - ENOUGH) * MEASURED
+    return sum(ms > BATCH_MS for ms in times) > LONG
 
 
 def expected_at(streams: Streams, count: int) -> list[int]:
@@ -196,7 +197,6 @@ class Trial:
             "rate": 2 * self.batch_rows,
             "keptUp": enough(measured),
             "medianMs": statistics.median(measured) if measured else None,
-            "p90Ms": percentile(measured, ENOUGH) if measured else None,
             "stateRows": sum(each["numRowsTotal"] for each in batches[-1]["stateOperators"]),
             "numbers": len(batches) * self.batch_rows,
             "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "matched")],

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.machine import SAME
+
 Record = dict[str, Any]
 Value = Callable[["Run"], float | None]
-# What the sides of a table have in common, in addition to the command that ran them: the machine
-# with its kernel, and the jar.
-SAME = ("CPU", "memory", "OS", "streamjoin")
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,7 @@ class Selection(NamedTuple):
 
 SELECTIONS = {
     "headline": Selection(1, 3, ("steady-w2-left", "steady-heap-w2-left")),
-    "small": Selection(
-        0.3, 1, ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band", "order-inner")
-    ),
+    "small": Selection(0.3, 1, ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band", "order-inner")),
     "full": Selection(1, 3, ()),
 }
 

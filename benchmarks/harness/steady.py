@@ -120,9 +120,7 @@ class Pace:
     def _delivered(self) -> str:
         return f"ordered + draw(number, 1, {self.bound_ms * 1500})"
 
-    def _arriving(
-        self, table: Table, key: str, micros: str, text: str, seed: int, where: str = "true"
-    ) -> LongTable:
+    def _arriving(self, table: Table, key: str, micros: str, text: str, seed: int, where: str = "true") -> LongTable:
         """Return a table whose rows are cut by the time of their arrival; what arrives after the end is left out.
 
         Args:
