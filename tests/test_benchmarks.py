@@ -102,10 +102,12 @@ def test_no_row_of_a_steady_stream_is_late_and_its_state_is_level(tmp_path: Path
     for table in streams.tables:
         assert len(list((folder / table.name).iterdir())) == 81
         window = "(ORDER BY filename ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-        files = duckdb.sql(f"""
+        query = f"""
             SELECT count(*), epoch_ms(min({table.time})), epoch_ms(max(max({table.time})) OVER {window})
             FROM read_parquet('{folder}/{table.name}/*.parquet', filename = true) GROUP BY filename ORDER BY filename
-        """).fetchall()
+        """
+        with inputs.connect() as db:
+            files = db.execute(query).fetchall()
         assert all(first >= before - streams.delay_ms for _, first, before in files[1:])
         rows = [rows for rows, _, _ in files]
         # In a short input, the last streams begin late.

@@ -206,7 +206,8 @@ class Trial:
         """Wait until the trial has all of its batches, or can no longer succeed."""
         wanted = self.filling + MEASURED
         deadline = time.monotonic() + 2 * wanted * BATCH_MS / 1000
-        seen, times = -1, []
+        seen = -1
+        times: list[float] = []
         while query.isActive and seen < wanted - 1 and time.monotonic() < deadline and not hopeless(times):
             time.sleep(0.1)
             last = query.lastProgress

@@ -177,11 +177,13 @@ def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
     for base in BASES:
         if base in sides:
             lines.append([f"times as fast as {base}", *(_times_as_fast(runs, scenario, base, side) for side in sides)])
-            lines.append([f"… warm: {base}", *(_ratio(runs, scenario, side, base, speed) for side in sides)])
+            lines.append(
+                [f"times as fast as {base}, warm", *(_ratio(runs, scenario, side, base, speed) for side in sides)]
+            )
     for base in FLOORS:
         if base in sides:
             lines.append([f"times the {base}", *(_times_as_long(runs, scenario, base, side) for side in sides)])
-            lines.append([f"… warm: {base}", *(_ratio(runs, scenario, base, side, speed) for side in sides)])
+            lines.append([f"times the {base}, warm", *(_ratio(runs, scenario, base, side, speed) for side in sides)])
     return lines
 
 
