@@ -174,16 +174,13 @@ def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
     """Return the lines on the time of a whole run, and how it compares, cold and warm."""
     lines = [["wall, s", *(_seconds(runs, scenario, side) for side in sides)]]
     speed = warm(scenario)
-    for base in BASES:
-        if base in sides:
-            lines.append([f"times as fast as {base}", *(_times_as_fast(runs, scenario, base, side) for side in sides)])
-            lines.append(
-                [f"times as fast as {base}, warm", *(_ratio(runs, scenario, side, base, speed) for side in sides)]
-            )
-    for base in FLOORS:
-        if base in sides:
-            lines.append([f"times the {base}", *(_times_as_long(runs, scenario, base, side) for side in sides)])
-            lines.append([f"times the {base}, warm", *(_ratio(runs, scenario, base, side, speed) for side in sides)])
+    for base in (base for base in BASES if base in sides):
+        cold = [_times_as_fast(runs, scenario, base, side) for side in sides]
+        lines.append([f"times as fast as {base}", *cold])
+        lines.append([f"{lines[-1][0]}, warm", *(_ratio(runs, scenario, side, base, speed) for side in sides)])
+    for base in (base for base in FLOORS if base in sides):
+        lines.append([f"times the {base}", *(_times_as_long(runs, scenario, base, side) for side in sides)])
+        lines.append([f"{lines[-1][0]}, warm", *(_ratio(runs, scenario, base, side, speed) for side in sides)])
     return lines
 
 
