@@ -367,6 +367,8 @@ def test_a_report_shows_warm_next_to_cold(tmp_path: Path) -> None:
     lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
     assert "9.00" in lines["times as fast as spark-default-our-files"]
     assert "18,3" in lines["rows per second, warm"]
+    assert "9.00" in lines["times as fast as spark-default-our-files, warm"]
+    assert "0.11" in lines["times the floor-our-files, warm"]
     assert "4,000" in lines["rows per second, whole run (cold)"]
     assert "0.500" in lines["CPU s a million rows: shuffle"]
     assert "40,000" in lines["highest rate, rows a second"]
