@@ -14,6 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 from arranged_shop import Shop
+from comet import SETTINGS as COMET
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from queries import settings
@@ -80,6 +81,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
+    for key, value in COMET.items():
+        builder.config(key, value)
     session = sj.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     # Each query copies Hadoop's settings, and each batch sends them to its tasks: two thousand
