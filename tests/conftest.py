@@ -72,6 +72,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Small batches spend more time on generating and compiling whole stages than on running
         # them. The pages of test_doc_code.py and all programs keep Spark's default.
         .config("spark.sql.codegen.wholeStage", "false")
+        # The same is true of the code of expressions, which takes a fifth of the time.
+        .config("spark.sql.codegen.factoryMode", "FALLBACK" if LONG else "NO_CODEGEN")
         # With isolation, each query has its own class loader and reloads all classes of its tasks.
         .config("spark.sql.artifact.isolation.enabled", "false")
         .config("spark.sql.ui.explainMode", "simple")

@@ -38,6 +38,7 @@ import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,
   KeyedWatermarkLog,
+  LowestKept,
   OutputFloor,
   Passed,
   QueryWatermarks,
@@ -199,7 +200,9 @@ final private[streamjoin] class BatchBinding(
     if (!hasEnded) {
       val time = execution.offsetSeqMetadata.batchTimestampMs
       val watermarks = continued(
-        withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
+        withOrders(
+          withLowestKept(eviction.after(execution.executedPlan, time)).idleAt(time, received, sparkEviction)
+        )
       )
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
@@ -241,6 +244,18 @@ final private[streamjoin] class BatchBinding(
   private def recordOutlines(): Unit = {
     val log = new OutlineLog(query.sparkSession, new Path(execution.checkpointLocation).getParent)
     operators(execution).foreach(exec => log.record(exec.outline, batch))
+  }
+
+  /** Adds how old the rows in state are. */
+  private def withLowestKept(watermarks: QueryWatermarks): QueryWatermarks = {
+    lazy val judging = eviction.forLateness(sparkEviction)
+    val states = for {
+      exec <- operators(execution)
+      (key, lowest) <- exec.lowestNeeded.toSeq
+      column = exec.watermarks(key)
+    } yield LowestKept
+      .InState((exec.ordinal, key), lowest, column.value(judging), column.value(evictionValues))
+    watermarks.copy(lowestKept = watermarks.lowestKept.after(states))
   }
 
   /** Adds the bounds that rows in state imply for the order of the operators above them. */

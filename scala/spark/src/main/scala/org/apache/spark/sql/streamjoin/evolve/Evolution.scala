@@ -142,12 +142,15 @@ final private[streamjoin] class Evolution private (
   /** The watermarks with which the batch begins: without what a failed attempt has added. */
   def applied(watermarks: QueryWatermarks): QueryWatermarks = {
     val before = watermarks.continuity.before(batch)
-    watermarks.copy(continuity =
-      if (changes.isEmpty) before
-      else
-        before
-          .withFloors(passed.transform((_, reached) => OutputFloor(batch, reached)))
-          .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
+    watermarks.copy(
+      // The columns of a changed operator may have other keys.
+      lowestKept = watermarks.lowestKept.without(changes.contains),
+      continuity =
+        if (changes.isEmpty) before
+        else
+          before
+            .withFloors(passed.transform((_, reached) => OutputFloor(batch, reached)))
+            .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
     )
   }
 

@@ -28,6 +28,8 @@ import org.apache.spark.util.ThreadUtils
  * @param received
  *   by ordinal of an operator: the watermarks that it receives, by watermark key, in microseconds.
  *   They are derived from the others and stored for tools that inspect the state.
+ * @param lowestKept
+ *   as in [[QueryWatermarks]]
  * @param continuity
  *   as in [[QueryWatermarks]]
  */
@@ -39,6 +41,7 @@ final private[streamjoin] case class KeyedWatermarks(
     heard: Map[(Int, Option[String]), Long] = Map.empty,
     waiting: Map[Int, Long] = Map.empty,
     received: Map[Int, Seq[Option[Long]]] = Map.empty,
+    lowestKept: LowestKept = LowestKept.none,
     continuity: Continuity = Continuity.none
 ) {
 
@@ -64,6 +67,7 @@ final private[streamjoin] case class KeyedWatermarks(
           yield (key, part) -> time).toMap,
         waiting,
         received,
+        lowestKept,
         continuity
       )
     )
@@ -115,6 +119,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
         micros.foreach(_.fold(times.addNull())(times.add(_)))
       }
     }
+    LowestKept.toJson(entry.lowestKept, root)
     Continuity.toJson(entry.continuity, root)
   }
 
@@ -175,6 +180,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
             .toSeq
         }
         .toMap,
+      LowestKept.fromJson(root),
       Continuity.fromJson(root)
     )
   }

@@ -30,6 +30,8 @@ import streamjoin.core.Watermark
  * @param waiting
  *   by ordinal of an operator that emits in time order and has emitted nothing yet: the lowest time
  *   in its state, in microseconds
+ * @param lowestKept
+ *   how old the rows in state are
  * @param continuity
  *   what counts if the query has been changed, or will be
  * @param isOfQueryBefore
@@ -42,32 +44,40 @@ final private[streamjoin] case class QueryWatermarks(
     inputs: Map[Int, InputState] = Map.empty,
     heard: LastHeard = LastHeard(),
     waiting: Map[Int, Long] = Map.empty,
+    lowestKept: LowestKept = LowestKept.none,
     continuity: Continuity = Continuity.none,
     isOfQueryBefore: Boolean = false
 ) {
 
   /** For eviction, in microseconds. */
-  def values(spark: Long): WatermarkValues = values(forEviction, spark, floors, ceilings)
+  def values(spark: Long): WatermarkValues = evicting(spark, floors, ceilings)
 
   private def floors: Map[Int, Passed] = continuity.floors.transform((_, floor) => floor.passed)
 
   private def ceilings: Map[Int, Passed] = if (isOfQueryBefore) floors else Map.empty
 
   /** For eviction, as if the query had never been another one. */
-  def valuesOfPlan(spark: Long): WatermarkValues = values(forEviction, spark)
+  def valuesOfPlan(spark: Long): WatermarkValues = evicting(spark)
 
   /** For late rows, in microseconds: each input is judged by its own watermark. */
   def forLateness(spark: Long): WatermarkValues =
-    values(byOrigin(millis), spark, ceilings = ceilings)
+    values(byOrigin(millis), spark, lowestKept.judged, ceilings = ceilings)
 
   /** Updates the bounds of operators that emit in time order; they never decrease. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
 
+  private def evicting(
+      spark: Long,
+      floors: Map[Int, Passed] = Map.empty,
+      ceilings: Map[Int, Passed] = Map.empty
+  ): WatermarkValues = values(forEviction, spark, lowestKept.carried, floors, ceilings)
+
   private def values(
       keyed: Map[WatermarkId, Long],
       spark: Long,
+      kept: Map[(Int, Int), Long],
       floors: Map[Int, Passed] = Map.empty,
       ceilings: Map[Int, Passed] = Map.empty
   ): WatermarkValues =
@@ -75,6 +85,7 @@ final private[streamjoin] case class QueryWatermarks(
       keyed.withDefaultValue(Watermark.Undefined),
       QueryWatermarks.micros(spark),
       ordered.withDefaultValue(Watermark.Undefined),
+      (ordinal, key) => kept.getOrElse((ordinal, key), Watermark.Undefined),
       floors,
       ceilings
     )
@@ -91,7 +102,16 @@ final private[streamjoin] case class QueryWatermarks(
       .toMap
 
   def entry: KeyedWatermarks =
-    KeyedWatermarks(keys.columns, millis, ordered, inputs, heard.last, waiting, continuity = continuity)
+    KeyedWatermarks(
+      keys.columns,
+      millis,
+      ordered,
+      inputs,
+      heard.last,
+      waiting,
+      lowestKept = lowestKept,
+      continuity = continuity
+    )
 
   /**
    * Raises every key to `floor` at least, except where Spark, unlike us, does not wait for all
@@ -146,7 +166,9 @@ final private[streamjoin] case class QueryWatermarks(
     val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
     val carried =
       if (silent.isEmpty) judged.forEviction
-      else new CarriedWatermarks(operators, silent).carried(judged.forEviction, values(_, spark))
+      else
+        new CarriedWatermarks(operators, silent)
+          .carried(judged.forEviction, values(_, spark, lowestKept.carried))
     val carriedOn = judged.inputs.map { case (key, input) =>
       val reached = carried.get(keys.origins(key)).map(microsToMillis)
       key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))
@@ -218,6 +240,7 @@ private[streamjoin] object QueryWatermarks {
       entry.inputs.map { case (key, input) => key -> input.by(keys.per(key)) },
       LastHeard(last = entry.heard),
       entry.waiting,
+      entry.lowestKept,
       entry.continuity
     )
 

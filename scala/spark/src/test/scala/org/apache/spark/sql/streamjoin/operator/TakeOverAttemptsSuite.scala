@@ -54,7 +54,7 @@ class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
     job.sink = sink
   }
 
-  for (next <- Seq("Spark's own join", "ours")) test(s"after a failed attempt, $next continues") {
+  for (next <- SparkTest.part(Seq("Spark's own join", "ours"), every = 2)) test(s"after a failed attempt, $next continues") {
     val query = join("full_outer")
     val expected = ofSpark(query)
     val made = job(query)
@@ -82,7 +82,8 @@ class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
     val query = join("full_outer")
     val expected = ofSpark(query)
     // Committed by us except for the last file; then by either of the two operators.
-    for (again <- Seq(Seq(exact), Seq(plain, exact), Seq(plain, plain, exact))) {
+    val operatorsOf = Seq(Seq(exact), Seq(plain, exact), Seq(plain, plain, exact))
+    for (again <- SparkTest.part(operatorsOf, every = 3, from = 1)) {
       val made = job(query)
       try {
         starting(made, plain)

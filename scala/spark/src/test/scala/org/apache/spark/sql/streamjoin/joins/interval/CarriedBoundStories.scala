@@ -6,7 +6,8 @@ import scala.util.Random
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 import streamjoin.core.JoinType
 
@@ -32,7 +33,23 @@ private[interval] object CarriedBoundStories {
     "o.id = d.id AND d.t >= o.t AND d.t <= o.until AND d.t <= o.until - INTERVAL 1 MINUTE"
   )
 
+  val Simple = "o.id = d.id AND d.t BETWEEN o.t AND o.until"
+
+  def order(id: String, time: String, until: String, v: Int = 1): (String, Row) =
+    "o" -> Row(id, JoinTest.at(time), if (until == null) null else JoinTest.at(until), v)
+
+  def delivery(id: String, time: String): (String, Row) =
+    "d" -> Row(id, JoinTest.at(time), JoinTest.at(time), 1)
+
   private val Origin = JoinTest.at("10:00").getTime
+
+  /** The rows of a stream as a batch. */
+  def batchOf(spark: SparkSession, fed: Seq[(String, Row)])(name: String): DataFrame = {
+    val rows = fed.collect { case (`name`, row) => row }
+    spark
+      .createDataFrame(spark.sparkContext.parallelize(rows), StructType.fromDDL(Columns))
+      .as(name)
+  }
 
   /** The rows of two streams, up to two minutes out of order, which drift apart and stall. */
   final class Story(seed: Long, val condition: String, joinType: JoinType) {
