@@ -30,6 +30,9 @@ import org.apache.spark.util.ThreadUtils
  *   They are derived from the others and stored for tools that inspect the state.
  * @param continuity
  *   as in [[QueryWatermarks]]
+ * @param newest
+ *   by position in `columns`: the newest event time so far; none if there was no row, or if an
+ *   older version has written the entry
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
@@ -39,7 +42,8 @@ final private[streamjoin] case class KeyedWatermarks(
     heard: Map[(Int, Option[String]), Long] = Map.empty,
     waiting: Map[Int, Long] = Map.empty,
     received: Map[Int, Seq[Option[Long]]] = Map.empty,
-    continuity: Continuity = Continuity.none
+    continuity: Continuity = Continuity.none,
+    newest: IndexedSeq[Option[Long]] = IndexedSeq.empty
 ) {
 
   /**
@@ -64,7 +68,8 @@ final private[streamjoin] case class KeyedWatermarks(
           yield (key, part) -> time).toMap,
         waiting,
         received,
-        continuity
+        continuity,
+        before.map(_.flatMap(newest.lift(_).flatten))
       )
     )
   }
@@ -91,6 +96,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
       val key = keys.addObject().put("column", column.name)
       column.source.foreach(key.put("source", _))
       entry.millis(at).foreach(value => key.put("watermarkMs", value))
+      entry.newest.lift(at).flatten.foreach(value => key.put("newestMs", value))
       entry.inputs.get(at).foreach { input =>
         input.since.foreach(value => key.put("idleSinceMs", value))
         input.carried.foreach(value => key.put("carriedMs", value))
@@ -175,7 +181,8 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
             .toSeq
         }
         .toMap,
-      Continuity.fromJson(root)
+      Continuity.fromJson(root),
+      keys.map(optional(_, "newestMs"))
     )
   }
 
