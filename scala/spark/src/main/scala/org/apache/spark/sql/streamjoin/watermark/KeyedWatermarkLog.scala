@@ -32,6 +32,9 @@ import org.apache.spark.util.ThreadUtils
  *   as in [[QueryWatermarks]]
  * @param continuity
  *   as in [[QueryWatermarks]]
+ * @param newest
+ *   by position in `columns`: the newest event time so far; none if there was no row, or if an
+ *   older version has written the entry
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
@@ -42,7 +45,8 @@ final private[streamjoin] case class KeyedWatermarks(
     waiting: Map[Int, Long] = Map.empty,
     received: Map[Int, Seq[Option[Long]]] = Map.empty,
     lowestKept: LowestKept = LowestKept.none,
-    continuity: Continuity = Continuity.none
+    continuity: Continuity = Continuity.none,
+    newest: IndexedSeq[Option[Long]] = IndexedSeq.empty
 ) {
 
   /**
@@ -68,7 +72,8 @@ final private[streamjoin] case class KeyedWatermarks(
         waiting,
         received,
         lowestKept,
-        continuity
+        continuity,
+        before.map(_.flatMap(newest.lift(_).flatten))
       )
     )
   }
@@ -95,6 +100,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
       val key = keys.addObject().put("column", column.name)
       column.source.foreach(key.put("source", _))
       entry.millis(at).foreach(value => key.put("watermarkMs", value))
+      entry.newest.lift(at).flatten.foreach(value => key.put("newestMs", value))
       entry.inputs.get(at).foreach { input =>
         input.since.foreach(value => key.put("idleSinceMs", value))
         input.carried.foreach(value => key.put("carriedMs", value))
@@ -181,7 +187,8 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
         }
         .toMap,
       LowestKept.fromJson(root),
-      Continuity.fromJson(root)
+      Continuity.fromJson(root),
+      keys.map(optional(_, "newestMs"))
     )
   }
 

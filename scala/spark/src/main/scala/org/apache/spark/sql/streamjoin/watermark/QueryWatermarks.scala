@@ -36,6 +36,9 @@ import streamjoin.core.Watermark
  *   what counts if the query has been changed, or will be
  * @param isOfQueryBefore
  *   whether another query has run the batch, and the next one is the first of this query
+ * @param newestMillis
+ *   by key: the newest event time so far, in milliseconds; none if there was no row, or if it is
+ *   not known
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
@@ -46,7 +49,8 @@ final private[streamjoin] case class QueryWatermarks(
     waiting: Map[Int, Long] = Map.empty,
     lowestKept: LowestKept = LowestKept.none,
     continuity: Continuity = Continuity.none,
-    isOfQueryBefore: Boolean = false
+    isOfQueryBefore: Boolean = false,
+    newestMillis: IndexedSeq[Option[Long]] = IndexedSeq.empty
 ) {
 
   /** For eviction, in microseconds. */
@@ -101,17 +105,17 @@ final private[streamjoin] case class QueryWatermarks(
       .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
       .toMap
 
-  def entry: KeyedWatermarks =
-    KeyedWatermarks(
-      keys.columns,
-      millis,
-      ordered,
-      inputs,
-      heard.last,
-      waiting,
-      lowestKept = lowestKept,
-      continuity = continuity
-    )
+  def entry: KeyedWatermarks = KeyedWatermarks(
+    keys.columns,
+    millis,
+    ordered,
+    inputs,
+    heard.last,
+    waiting,
+    lowestKept = lowestKept,
+    continuity = continuity,
+    newest = newestMillis
+  )
 
   /**
    * Raises every key to `floor` at least, except where Spark, unlike us, does not wait for all
@@ -122,14 +126,32 @@ final private[streamjoin] case class QueryWatermarks(
   })
 
   /** If it is not known how far the operators had come with the batch before. */
-  def withoutPassed: QueryWatermarks = copy(continuity = continuity.copy(passed = Map.empty))
+  def withoutPassed: QueryWatermarks =
+    copy(continuity = continuity.copy(passed = Map.empty), newestMillis = IndexedSeq.empty)
 
-  /** The newest event times seen up to these watermarks, in microseconds. */
+  /** The event times from which these watermarks follow, in microseconds. */
   def newest(executed: SparkPlan): Map[WatermarkId, Long] = {
     val known = keys.origins.zip(millis).toMap
     QueryWatermarks.byOrigin(executed).flatMap { case (origin, mark) =>
       known.getOrElse(origin, None).map(ms => origin -> QueryWatermarks.micros(ms + mark.delayMs))
     }
+  }
+
+  /**
+   * The newest event times so far, in microseconds: a watermark may wait for the slowest partition
+   * of its input.
+   */
+  def newestSeen(executed: SparkPlan): Map[WatermarkId, Long] = {
+    val seen = keys.origins.indices.flatMap { key =>
+      newestMillis.lift(key).flatten.map(ms => keys.origins(key) -> QueryWatermarks.micros(ms))
+    }
+    (newest(executed).toSeq ++ seen).groupMapReduce(_._1)(_._2)(math.max)
+  }
+
+  /** With the newest event times so far, as the checkpoint stores them. */
+  def withNewest(executed: SparkPlan): QueryWatermarks = {
+    val newest = newestSeen(executed)
+    copy(newestMillis = keys.origins.map(newest.get(_).map(microsToMillis)))
   }
 
   /** Called at the start of a run. */
@@ -202,8 +224,9 @@ final private[streamjoin] case class QueryWatermarks(
     val seen = for {
       (origin, mark) <- QueryWatermarks.byOrigin(executed).toSeq
       stats = QueryWatermarks.stats(mark) if stats.count > 0
-    } yield origin.node -> (stats.max - mark.delayMs)
-    val newest = seen.groupMapReduce(_._1)(_._2)(math.max)
+    } yield (origin.node, stats.max, mark.delayMs)
+    val newest = seen.groupMapReduce(_._1) { case (_, time, delayMs) => time - delayMs }(math.max)
+    val times = seen.groupMapReduce(_._1)(_._2)(math.max)
     val partitions = QueryWatermarks.partitions(executed)
     val spoke = keys.origins.indices.filter(key => newest.contains(keys.origins(key).node))
     val spoken = spoke.map { key =>
@@ -221,6 +244,9 @@ final private[streamjoin] case class QueryWatermarks(
           if (keys.partitioned(key)) spoken.get(key).flatMap(_.slowest)
           else newest.get(keys.origins(key).node)
         (millis(key) ++ reached).maxOption
+      },
+      newestMillis = keys.origins.indices.map { key =>
+        (newestMillis.lift(key).flatten ++ times.get(keys.origins(key).node)).maxOption
       },
       inputs = inputs ++ spoken,
       heard = heard.now((spoke.map(_ -> None) ++ parts).filter(of => mayBeIdle.contains(of._1)), time)
@@ -241,7 +267,8 @@ private[streamjoin] object QueryWatermarks {
       LastHeard(last = entry.heard),
       entry.waiting,
       entry.lowestKept,
-      entry.continuity
+      entry.continuity,
+      newestMillis = entry.newest
     )
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {
