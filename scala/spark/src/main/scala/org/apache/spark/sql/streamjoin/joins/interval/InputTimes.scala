@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.analysis.{TimeRange, WatermarkLineage, WindowTimes}
-import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, WindowField, ApartTime}
+import org.apache.spark.sql.streamjoin.time.{ApartTime, EventTime, LastInstant, WindowField}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 import org.apache.spark.sql.types.TimestampType
 
