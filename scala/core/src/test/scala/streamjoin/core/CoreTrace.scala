@@ -3,22 +3,28 @@ package streamjoin.core
 /** Runs a trace, or any rows of a trace's join, through the core. */
 object CoreTrace {
 
-  def bounds(trace: Trace): TimeBounds =
+  def bounds(trace: Trace): TimeBounds = {
+    val carried = CarriedTerm.of(trace)
+    def of(side: Side) = keys(trace, side) ++ carried.filter(_.side == side).map(_.key)
     new TimeBounds(
-      keys(trace, Side.Left),
-      keys(trace, Side.Right),
-      trace.on.filter(_.columns.map(_.side).distinct.size == 2).flatMap(_.asBounds(trace.key)),
-      trace.constraints.flatMap(_.asBounds(trace.key))
+      of(Side.Left),
+      of(Side.Right),
+      CarriedTerm.constant(trace) ++ carried.flatMap(_.bounds),
+      trace.constraints.flatMap(_.asBounds(trace.key)),
+      carried.map(_.key).toSet
     )
+  }
 
   /** The join of a trace, as a planner would make it. */
   def join(trace: Trace, restored: JoinState[TraceRow] = JoinState()): IntervalJoin[TraceRow] =
     new IntervalJoin[TraceRow](
       trace.joinType,
       bounds(trace),
-      Side.both.map(side => side -> input(trace, side)).toMap,
-      (left, right) =>
-        trace.on.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name))),
+      Side.both.map(side => side -> input(trace, side)).toMap, {
+        val conjuncts = trace.on ++ CarriedTerm.of(trace).flatMap(_.cut)
+        (left, right) =>
+          conjuncts.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name)))
+      },
       trace.cap.getOrElse(Long.MaxValue),
       restored
     )
@@ -178,8 +184,9 @@ object CoreTrace {
     val own = trace.on.filter(_.columns.forall(_.side == side))
     val equal = trace.on.filter(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
     val notNull = equal.flatMap(_.columns).filter(_.side == side).map(_.name)
+    val carried = CarriedTerm.of(trace).map(term => term.key -> term).toMap
     Input(
-      (row, key) => row.values(trace.keys(key).name),
+      (row, key) => carried.get(key).fold(row.values(trace.keys(key).name))(_.of(row)),
       row => own.forall(_.holds(c => row.values(c.name))) && notNull.forall(row.values(_).isDefined)
     )
   }

@@ -95,6 +95,8 @@ final case class TraceMatch(rule: AsOf, delete: Option[String], remembers: Optio
  *   the windows of a window join, whose output is in the order of rowtime
  * @param closest
  *   the rule of a temporal or an as-of join, whose output is in the order of the left time
+ * @param carried
+ *   columns with times at which their rows leave
  * @param fails
  *   the error class with which the last step fails, or the start if there is no step
  */
@@ -105,6 +107,8 @@ final case class Trace(
     times: Map[Side, Seq[String]],
     on: Seq[Conjunct],
     constraints: Seq[Conjunct],
+    carried: Seq[Column],
+    lifetime: TraceLifetime,
     windows: Option[JoinWindows],
     closest: Option[TraceMatch],
     layers: Set[String],
@@ -118,7 +122,8 @@ final case class Trace(
 
   def key(column: Column): Option[Int] = Some(keys.indexOf(column)).filter(_ >= 0)
 
-  def isTime(column: Column): Boolean = keys.contains(column)
+  /** Whether a column has times, with or without a watermark. */
+  def isTime(column: Column): Boolean = keys.contains(column) || carried.contains(column)
 
   def rows: Seq[TraceRow] = steps.map(_.action).collect { case RowComes(row) => row }
 

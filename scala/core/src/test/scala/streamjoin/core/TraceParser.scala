@@ -18,8 +18,21 @@ object TraceParser {
   private val Value: Regex = """(\w+)=(-?\d+|null)""".r
   private val Output: Regex = """(\w+|-)(?:\+(\w+|-))?""".r
   private val single =
-    Set("join", "left", "right", "layers", "cap", "fail", "match", "delete", "history", "remembers")
-  private val several = Set("on", "constraint", "window")
+    Set(
+      "join",
+      "left",
+      "right",
+      "layers",
+      "cap",
+      "fail",
+      "match",
+      "delete",
+      "history",
+      "remembers",
+      "lifetime"
+    )
+  private val several = Set("on", "constraint", "window", "carries")
+  private val Lifetime: Regex = """keep|(fail|cut) (\d+)""".r
   private val Window: Regex = """(left|right) (following|preceding) (\d+)""".r
   private val Compared: Regex = """left\.\w+ (>=|>|<=|<) right\.\w+(?: within (\d+))?""".r
   private val Nearest: Regex = """nearest within (\d+)( not exact)?""".r
@@ -52,7 +65,13 @@ final private class TraceParser(name: String, lines: Vector[String]) {
   private val times: Map[Side, Seq[String]] =
     Side.both.map(side => side -> required(side.name)._2.split("\\s+").toSeq).toMap
 
-  private def isTime(column: Column): Boolean = times(column.side).contains(column.name)
+  private val carried: Seq[Column] = values("carries").map {
+    case (_, ColumnTerm(side, column, null, null)) => Column(sideNamed(side), column)
+    case (line, _) => line.fail("rows carry a column, as in left.until")
+  }
+
+  private def isTime(column: Column): Boolean =
+    times(column.side).contains(column.name) || carried.contains(column)
 
   private val on: Seq[(Line, Conjunct)] = values("on").map { case (line, text) =>
     line -> conjunct(line, text)
@@ -71,6 +90,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       times,
       on.map(_._2),
       values("constraint").map { case (line, text) => conjunct(line, text) },
+      carried,
+      lifetime,
       windows,
       closest,
       layers,
@@ -80,6 +101,11 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     )
     checkOrder(trace)
     trace
+  }
+
+  private def lifetime: TraceLifetime = value("lifetime").fold(TraceLifetime(None, cuts = false)) {
+    case (_, Lifetime(beyond, longest)) => TraceLifetime(Option(longest).map(_.toLong), beyond == "cut")
+    case (line, _) => line.fail("a lifetime is `keep`, `fail n` or `cut n`")
   }
 
   private def windows: Option[JoinWindows] = {

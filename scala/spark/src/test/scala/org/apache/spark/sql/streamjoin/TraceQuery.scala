@@ -101,6 +101,12 @@ final class TraceQuery(
     spark.conf.set("spark.streamjoin.temporal.deletedKeysMaxAge", s"${seconds}s")
   }
 
+  if (trace.carried.nonEmpty) {
+    val beyond = if (trace.lifetime.cuts) "cut" else if (trace.lifetime.max.isDefined) "fail" else "keep"
+    spark.conf.set("spark.streamjoin.beyondMaxLifetime", beyond)
+    trace.lifetime.max.foreach(seconds => spark.conf.set("spark.streamjoin.maxLifetime", s"${seconds}s"))
+  }
+
   /** Starts a new run over the same checkpoint and streams. */
   def start(): Unit = {
     assert(query.isEmpty, "it is already running")

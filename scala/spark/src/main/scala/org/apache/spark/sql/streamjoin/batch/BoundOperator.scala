@@ -24,7 +24,10 @@ private[streamjoin] trait BoundOperator extends OwnExec {
    *   the newest times at the marks
    */
   final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
-    input.timeColumns.find(watermarks.indices.contains).flatMap(watermarks(_).newest(marked.get))
+    firstTime(input).flatMap(watermarks(_).newest(marked.get))
+
+  /** The watermark key of an input's first event-time column: its rows expire by it first. */
+  def firstTime(input: InputOutline): Option[Int] = input.timeColumns.find(watermarks.indices.contains)
 
   /**
    * How far it has come in a batch with these watermarks.

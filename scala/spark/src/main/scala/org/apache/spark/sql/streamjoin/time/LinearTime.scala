@@ -116,7 +116,7 @@ private[streamjoin] object LinearTime {
   private def both(left: Expression, right: Expression)(f: (LinearTime, LinearTime) => LinearTime): Result =
     for { l <- sum(left); r <- sum(right) } yield f(l, r)
 
-  private def isInterval(expression: Expression): Boolean = expression.dataType match {
+  def isInterval(expression: Expression): Boolean = expression.dataType match {
     case _: DayTimeIntervalType | CalendarIntervalType => true
     case _ => false
   }

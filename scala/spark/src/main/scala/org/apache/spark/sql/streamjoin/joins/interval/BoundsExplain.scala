@@ -59,7 +59,9 @@ final private[streamjoin] class BoundsExplain(
   private def byValue(one: CarriedKey): BoundInWords = {
     val bound = one.bound
     val value = text(bound.value)
-    val limit = one.max.micros.fold("without a limit")(max => s"at most ${DurationText.of(max)}")
+    val limit = one.max.micros.map(DurationText.of).fold("without a limit") { longest =>
+      if (one.max.cuts) s"cut off after $longest" else s"at most $longest"
+    }
     BoundInWords(
       bound.side,
       name(bound.side),

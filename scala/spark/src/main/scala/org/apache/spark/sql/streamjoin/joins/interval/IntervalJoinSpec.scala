@@ -128,6 +128,15 @@ final private[streamjoin] case class IntervalJoinSpec(
   def bucketed(side: Side): Int = bounds.bounded(side).head
 
   /**
+   * The watermark key by which the rows of a side are observed: the first that expires them, or the
+   * one from which the time counts that they carry.
+   */
+  def observed(side: Side): Int = {
+    val first = bucketed(side)
+    carried.find(_.key == first).fold(first)(_.from)
+  }
+
+  /**
    * The keys of the times in the stored rows of a side, and of the values that they carry: those
    * that expire a row first.
    */

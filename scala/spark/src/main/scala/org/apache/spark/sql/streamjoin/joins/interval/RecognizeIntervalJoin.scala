@@ -9,7 +9,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
-import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.time.{EventTime, LinearTime}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
@@ -76,9 +76,11 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     /** Whether event times and constants bound both sides. */
     def isBoundedByConstants: Boolean = Side.both.forall(isBounded)
 
+    private val values: Seq[CarriedBound] = conjuncts.flatMap(condition.carried)
+
     /** A constant bound decides alone: the layout of the state does not depend on others. */
     private val byValue: Seq[CarriedBound] = Side.both.filterNot(isBounded).flatMap { side =>
-      conjuncts.flatMap(condition.carried).find { bound =>
+      values.find { bound =>
         bound.side == side && keyOf.get(bound.in.exprId).exists(watermarks(_).isDefined)
       }
     }
@@ -94,8 +96,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         byValue.filter(_.side != side).map(_.in)).distinctBy(_.exprId)
 
     private lazy val carried: Seq[CarriedKey] = byValue.zipWithIndex.map { case (bound, at) =>
-      val time = max.micros.map(_ => keyOf(driving(bound.side).head.exprId))
-      CarriedKey(bound, times.size + at, time, max)
+      CarriedKey(bound, times.size + at, keyOf(driving(bound.side).head.exprId), max)
     }
 
     /**
@@ -124,34 +125,57 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       case _ => (Nil, Nil, join.condition)
     }
 
-    def rejection: Option[AnalysisException] = {
-      val rejections =
-        new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
-      unbounded.headOption
-        .map { side =>
-          val problems = conjuncts.flatMap(condition.problem)
-          lazy val inOr = problems.collectFirst {
-            case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
-          }
-          lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
-          val standing = for {
-            bound <- usable.find(_.side == side)
-            where <- UndefinedWatermark.of(watermarks(keyOf(bound.in.exprId)), plan(side.other))
-          } yield rejections.undefinedWatermark(bound, where)
-          standing
-            .orElse(
-              (for {
-                bound <- found if bound.side == side
-                unmarked <- Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId))
-              } yield rejections.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
-            )
-            .orElse(inOr.map(rejections.boundInOr(side, _, unbounded)))
-            .orElse(varying.map(rejections.notConstant(side, _, unbounded)))
-            .getOrElse(rejections.unbounded(side, unbounded))
-        }
-        .orElse(byValue.find(bound => max.micros.isDefined && driving(bound.side).size > 1).map { bound =>
-          rejections.ambiguousLifetime(bound, driving(bound.side))
-        })
+    private lazy val rejections =
+      new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+
+    def rejection: Option[AnalysisException] = unbounded.headOption
+      .map(notBounded)
+      .orElse(byValue.find(bound => max.micros.isDefined && driving(bound.side).size > 1).map { bound =>
+        rejections.ambiguousLifetime(bound, driving(bound.side))
+      })
+
+    private def notBounded(side: Side): AnalysisException = {
+      val problems = conjuncts.flatMap(condition.problem)
+      lazy val unmarked = for {
+        bound <- found if bound.side == side
+        column <- Seq(bound.out, bound.in).find(column => !keyOf.contains(column.exprId))
+      } yield rejections.noWatermark(condition.sideOf(column).get, column, bound)
+      lazy val endInOr = problems.collectFirst {
+        case or: NoBound.InsideOr if or.ends.exists(end => end.side == side && isCarried(end)) =>
+          rejections.endInOr(side, or, unbounded)
+      }
+      lazy val inOr = problems.collectFirst {
+        case or: NoBound.InsideOr if or.bounds.exists(_.side == side) =>
+          rejections.boundInOr(side, or, unbounded)
+      }
+      lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant =>
+        rejections.notConstant(side, conjunct, unbounded)
+      }
+      standing(side)
+        .orElse(endInOr)
+        .orElse(unmarked.headOption)
+        .orElse(inOr)
+        .orElse(varying)
+        .getOrElse(rejections.unbounded(side, unbounded))
+    }
+
+    /** The watermark that drives a bound has been lost below. */
+    private def standing(side: Side): Option[AnalysisException] = {
+      val bounds = usable.filter(_.side == side).map(bound => bound.in -> bound.conjunct) ++
+        values.filter(_.side == side).map(bound => bound.in -> bound.conjunct)
+      (for {
+        (in, conjunct) <- bounds
+        key <- keyOf.get(in.exprId)
+        where <- UndefinedWatermark.of(watermarks(key), plan(side.other))
+      } yield rejections.undefinedWatermark(conjunct, where)).headOption
+    }
+
+    /** Whether an end is anything but an event time plus a constant. */
+    private def isCarried(end: EndInOr): Boolean = end.values.exists { value =>
+      LinearTime
+        .of(value)
+        .toOption
+        .forall(sum => sum.plus.size != 1 || sum.minus.nonEmpty || !keyOf.contains(sum.plus.head.exprId))
     }
 
     /** @param probed the two columns that a probe compares */

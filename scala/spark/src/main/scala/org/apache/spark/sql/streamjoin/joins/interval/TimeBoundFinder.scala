@@ -4,6 +4,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime, LinearTime, TimeComparison, WindowField}
 import org.apache.spark.sql.types.{TimestampType, YearMonthIntervalType}
@@ -37,9 +38,26 @@ sealed private[streamjoin] trait NoBound {
 
 private[streamjoin] object NoBound {
 
-  /** @param longest constant that is at least as long, or that can replace it */
-  final case class NotConstant(conjunct: Expression, reason: String, longest: String) extends NoBound
-  final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
+  /**
+   * @param longest
+   *   constant that is at least as long, or that can replace it
+   * @param instead
+   *   the same as a bound by a value of each row, if it can be written so
+   */
+  final case class NotConstant(
+      conjunct: Expression,
+      reason: String,
+      longest: String,
+      instead: Option[CarriedBound] = None
+  ) extends NoBound
+
+  /**
+   * @param bounds
+   *   constant ones in its alternatives
+   * @param ends
+   *   what it comes to, if rows carry their ends
+   */
+  final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound], ends: Seq[EndInOr]) extends NoBound
 }
 
 /**
@@ -114,8 +132,9 @@ final private[streamjoin] class TimeBoundFinder(
   /** The reason why a conjunct that looks like a bound is not one. */
   def problem(conjunct: Expression): Option[NoBound] = conjunct match {
     case or: Or =>
-      val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
-      if (inside.isEmpty) None else Some(InsideOr(or, inside))
+      val inside = EndsInOr.alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
+      val ends = new EndsInOr(carried, sideOf).in(or)
+      if (inside.isEmpty && ends.isEmpty) None else Some(InsideOr(or, inside, ends))
     case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
     case _ if withCarried(conjunct).nonEmpty =>
       (for {
@@ -128,11 +147,6 @@ final private[streamjoin] class TimeBoundFinder(
         .headOption
         .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
         .flatMap { case (greater, less, _) => why(conjunct, greater, less) }
-  }
-
-  private def alternatives(expression: Expression): Seq[Expression] = expression match {
-    case Or(l, r) => alternatives(l) ++ alternatives(r)
-    case other => Seq(other)
   }
 
   private def spansTime(expression: Expression, side: AttributeSet): Boolean =
@@ -157,10 +171,22 @@ final private[streamjoin] class TimeBoundFinder(
         NotConstant(
           conjunct,
           s"${part.sql} varies from row to row, or is not a sum of a timestamp and intervals",
-          "1 HOUR"
+          "1 HOUR",
+          ofDistance(conjunct)
         )
     }
   }
+
+  /** `b.t - a.t <= value` bounds `a` if it is written as `b.t <= a.t + value`. */
+  private def ofDistance(conjunct: Expression): Option[CarriedBound] = TimeComparison
+    .pairs(conjunct)
+    .flatMap {
+      case (length, SubtractTimestamps(in, from, _, _), strict) if LinearTime.isInterval(length) =>
+        val end = TimestampAddInterval(from, length, Some(SQLConf.get.sessionLocalTimeZone))
+        carried(if (strict) LessThan(in, end) else LessThanOrEqual(in, end))
+      case _ => Nil
+    }
+    .headOption
 
   private def months(part: Expression): Option[Int] = part.collectFirst {
     case Literal(months: Int, _: YearMonthIntervalType) => math.abs(months)

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
+import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId}
 
 import streamjoin.core.Side
@@ -65,10 +66,12 @@ final private[streamjoin] class JoinNames(
   /** An expression as SQL text, without Spark's expression ids. */
   def text(expression: Expression): String =
     expression
-      .transform { case attribute: AttributeReference =>
-        attribute
-          .withName(written(attribute))
-          .withQualifier(sideOf(attribute).flatMap(qualifier(_, attribute)).toSeq)
+      .transform {
+        case attribute: AttributeReference =>
+          attribute
+            .withName(written(attribute))
+            .withQualifier(sideOf(attribute).flatMap(qualifier(_, attribute)).toSeq)
+        case time: BatchTime => time.written
       }
       .sql
       .replace("`", "")
