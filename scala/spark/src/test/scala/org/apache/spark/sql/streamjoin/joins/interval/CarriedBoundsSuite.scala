@@ -50,7 +50,12 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
   }
 
   private def expected(story: Story): Seq[String] =
-    story.joined(batchOf(spark, story.batches.flatten), story.meaning).collect().map(text(_: Row)).sorted.toSeq
+    story
+      .joined(batchOf(spark, story.batches.flatten), story.meaning)
+      .collect()
+      .map(text(_: Row))
+      .sorted
+      .toSeq
 
   // One at a time, as the hook is for all queries.
   private val controlled = for {
