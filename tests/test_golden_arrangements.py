@@ -60,7 +60,7 @@ class Restored:
             for line in path.read_text().splitlines()
         ]
         if self.name == "accounts":
-            by_id = {}
+            by_id: dict[Any, tuple[Any, ...]] = {}
             for line in lines:
                 by_id.pop(line["id"], None)
                 if line["op"] != "delete":
