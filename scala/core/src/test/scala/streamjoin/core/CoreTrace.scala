@@ -3,13 +3,31 @@ package streamjoin.core
 /** Runs a trace, or any rows of a trace's join, through the core. */
 object CoreTrace {
 
-  def bounds(trace: Trace): TimeBounds =
+  /** The longest time that a row with a carried time may stay: 30 days. */
+  private val Longest = 2592000L
+
+  /** A bound by a carried time counts for a side without any other, up to the longest time. */
+  def bounds(trace: Trace): TimeBounds = {
+    val all = trace.on.filter(_.columns.map(_.side).distinct.size == 2).flatMap(_.asBounds(trace.key))
+    val (constant, carried) =
+      all.filter(bound => isColumn(trace)(bound.in)).partition(bound => isColumn(trace)(bound.out))
+    val byValue = Side.both.filterNot(side => constant.exists(bound => keys(trace, side)(bound.out))).flatMap {
+      side => carried.find(bound => keys(trace, side)(bound.out))
+    }
+    val ofLongest = byValue.flatMap { bound =>
+      val own = Side.both.map(keys(trace, _)).find(_(bound.out)).get
+      (constant ++ byValue).map(_.in).find(own).map(TimeBound(_, bound.in, Longest + bound.postpone))
+    }
     new TimeBounds(
       keys(trace, Side.Left),
       keys(trace, Side.Right),
-      trace.on.filter(_.columns.map(_.side).distinct.size == 2).flatMap(_.asBounds(trace.key)),
-      trace.constraints.flatMap(_.asBounds(trace.key))
+      constant ++ byValue ++ ofLongest,
+      trace.constraints.flatMap(_.asBounds(trace.key)),
+      trace.timed.indices.drop(trace.keys.size).toSet
     )
+  }
+
+  private def isColumn(trace: Trace)(key: Int): Boolean = key < trace.keys.size
 
   /** The join of a trace, as a planner would make it. */
   def join(trace: Trace, restored: JoinState[TraceRow] = JoinState()): IntervalJoin[TraceRow] =
@@ -171,7 +189,7 @@ object CoreTrace {
   }
 
   private def keys(trace: Trace, side: Side): Set[Int] =
-    trace.keys.indices.filter(trace.keys(_).side == side).toSet
+    trace.timed.indices.filter(trace.timed(_).side == side).toSet
 
   /** How the join of a trace reads an input. */
   def input(trace: Trace, side: Side): Input[TraceRow] = {
@@ -179,7 +197,7 @@ object CoreTrace {
     val equal = trace.on.filter(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
     val notNull = equal.flatMap(_.columns).filter(_.side == side).map(_.name)
     Input(
-      (row, key) => row.values(trace.keys(key).name),
+      (row, key) => row.values(trace.timed(key).name),
       row => own.forall(_.holds(c => row.values(c.name))) && notNull.forall(row.values(_).isDefined)
     )
   }

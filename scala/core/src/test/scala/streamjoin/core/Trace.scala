@@ -97,6 +97,8 @@ final case class TraceMatch(rule: AsOf, delete: Option[String], remembers: Optio
  *   the rule of a temporal or an as-of join, whose output is in the order of the left time
  * @param fails
  *   the error class with which the last step fails, or the start if there is no step
+ * @param carried
+ *   columns with a time at which their row leaves, where a bound needs it
  */
 final case class Trace(
     name: String,
@@ -110,21 +112,27 @@ final case class Trace(
     layers: Set[String],
     cap: Option[Long],
     fails: Option[String],
-    steps: Vector[Step]
+    steps: Vector[Step],
+    carried: Seq[Column] = Nil
 ) {
 
   /** The event-time columns; the position is the watermark key. */
   val keys: Seq[Column] = Side.both.flatMap(side => times(side).map(Column(side, _)))
 
-  def key(column: Column): Option[Int] = Some(keys.indexOf(column)).filter(_ >= 0)
+  /** The columns of which a bound may be: event times, by watermark key, then carried times. */
+  val timed: Seq[Column] = keys ++ carried
 
-  def isTime(column: Column): Boolean = keys.contains(column)
+  def key(column: Column): Option[Int] = Some(timed.indexOf(column)).filter(_ >= 0)
+
+  def isTime(column: Column): Boolean = timed.contains(column)
 
   def rows: Seq[TraceRow] = steps.map(_.action).collect { case RowComes(row) => row }
 
   /** The columns of a side, event times first. */
   def columns(side: Side): Seq[String] =
-    (times(side) ++ on.flatMap(_.columns).filter(_.side == side).map(_.name) ++
+    (times(side) ++ carried
+      .filter(_.side == side)
+      .map(_.name) ++ on.flatMap(_.columns).filter(_.side == side).map(_.name) ++
       closest.flatMap(_.delete).filter(_ => side == Side.Right) ++
       rows.filter(_.side == side).flatMap(_.values.keys.toSeq.sorted)).distinct
 

@@ -18,7 +18,19 @@ object TraceParser {
   private val Value: Regex = """(\w+)=(-?\d+|null)""".r
   private val Output: Regex = """(\w+|-)(?:\+(\w+|-))?""".r
   private val single =
-    Set("join", "left", "right", "layers", "cap", "fail", "match", "delete", "history", "remembers")
+    Set(
+      "join",
+      "left",
+      "right",
+      "layers",
+      "cap",
+      "fail",
+      "match",
+      "delete",
+      "history",
+      "remembers",
+      "carried"
+    )
   private val several = Set("on", "constraint", "window")
   private val Window: Regex = """(left|right) (following|preceding) (\d+)""".r
   private val Compared: Regex = """left\.\w+ (>=|>|<=|<) right\.\w+(?: within (\d+))?""".r
@@ -52,7 +64,15 @@ final private class TraceParser(name: String, lines: Vector[String]) {
   private val times: Map[Side, Seq[String]] =
     Side.both.map(side => side -> required(side.name)._2.split("\\s+").toSeq).toMap
 
-  private def isTime(column: Column): Boolean = times(column.side).contains(column.name)
+  private val carried: Seq[Column] = value("carried").toSeq.flatMap { case (line, text) =>
+    text.split("\\s+").map {
+      case ColumnTerm(side, column, null, null) => Column(sideNamed(side), column)
+      case other => line.fail(s"a carried time is left.column or right.column; seen `$other`")
+    }
+  }
+
+  private def isTime(column: Column): Boolean =
+    times(column.side).contains(column.name) || carried.contains(column)
 
   private val on: Seq[(Line, Conjunct)] = values("on").map { case (line, text) =>
     line -> conjunct(line, text)
@@ -76,7 +96,8 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       layers,
       value("cap").map { case (line, text) => text.toLongOption.getOrElse(line.fail("the cap is a number")) },
       value("fail").map(_._2),
-      steps
+      steps,
+      carried
     )
     checkOrder(trace)
     trace
@@ -198,7 +219,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     text.toLongOption.getOrElse(line.fail(s"no number: $text"))
 
   private def timeColumn(line: Line, text: String): Column = text match {
-    case ColumnTerm(side, column, null, null) if isTime(Column(sideNamed(side), column)) =>
+    case ColumnTerm(side, column, null, null) if times(sideNamed(side)).contains(column) =>
       Column(sideNamed(side), column)
     case other => line.fail(s"no event-time column: $other")
   }

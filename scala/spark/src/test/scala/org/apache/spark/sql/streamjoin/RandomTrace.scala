@@ -42,20 +42,26 @@ abstract class RandomStory(val seed: Long) {
   }
 
   private def row(side: Side, label: String): TraceRow = {
-    def value(of: => Long) = Option.unless(rarely)(of)
     val own = Map(
       "time" -> value(now(side) + spread(side)),
       "id" -> value(random.nextInt(ids).toLong),
       "v" -> value(random.nextInt(5).toLong)
     )
-    TraceRow(side, label, own ++ more)
+    TraceRow(side, label, own ++ more(side, now(side)))
   }
+
+  protected def value(of: => Long): Option[Long] = Option.unless(rarely)(of)
 
   /** How far a row's time is from the time that its side has reached, in seconds. */
   protected def spread(@unused side: Side): Long = random.between(-9L, 4L)
 
-  /** Additional columns of a row. */
-  protected def more: Map[String, Option[Long]] = Map.empty
+  /**
+   * Additional columns of a row.
+   *
+   * @param now
+   *   the time that its side has reached
+   */
+  protected def more(@unused side: Side, @unused now: Long): Map[String, Option[Long]] = Map.empty
 }
 
 /** Rows for a random interval join. */

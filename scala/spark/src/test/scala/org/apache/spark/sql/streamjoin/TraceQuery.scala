@@ -54,7 +54,7 @@ final case class BatchSeen(
  * @param files
  *   folder of a file sink, instead of `foreachBatch`
  * @param keepsLabels
- *   whether semi and anti joins keep the same columns as the other types
+ *   whether all types keep the same columns, whatever the condition is
  * @param firstColumns
  *   the columns of its inputs, until they are changed
  */
@@ -222,7 +222,8 @@ final class TraceQuery(
     Row.fromSeq(schema(side).fieldNames.toSeq.map(value))
 
   def joined: DataFrame = {
-    val added = Option.when(needsKey)("l.k = r.k") ++ Option.when(keepsLabels)("l.label <> r.label")
+    val added = Option.when(needsKey)("l.k = r.k") ++
+      Option.when(keepsLabels)(s"${kept(Side.Left, "l")} <> ${kept(Side.Right, "r")}")
     val condition = (trace.on.map(sql) ++ added).mkString(" AND ")
     val join = input(Side.Left)
       .as("l")
@@ -237,6 +238,12 @@ final class TraceQuery(
       case _ => join
     }
     made.select(label)
+  }
+
+  /** A text that differs between the sides, of all columns that another query may need. */
+  private def kept(side: Side, alias: String): String = {
+    val carried = trace.carried.filter(_.side == side).map(column => s"CAST($alias.${column.name} AS STRING)")
+    if (carried.isEmpty) s"$alias.label" else s"concat_ws(' ', $alias.label, ${carried.mkString(", ")})"
   }
 
   private def matched(join: DataFrame, closest: TraceMatch): DataFrame = {

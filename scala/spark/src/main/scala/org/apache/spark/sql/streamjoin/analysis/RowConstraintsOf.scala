@@ -88,7 +88,7 @@ private[streamjoin] object RowConstraintsOf {
   }
 
   /** All windows of a column have the same length, so one instant is enough. */
-  private def windowLength(window: Expression, time: Attribute): Option[Long] = Try {
+  def windowLength(window: Expression, time: Attribute): Option[Long] = Try {
     val bound = BindReferences.bindReference(window, Seq(time))
     val first = bound.eval(InternalRow(0L)).asInstanceOf[InternalRow]
     first.getLong(1) - first.getLong(0)

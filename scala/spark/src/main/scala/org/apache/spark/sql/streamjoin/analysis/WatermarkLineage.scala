@@ -40,7 +40,8 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
     case Project(list, child) =>
       list.find(_.exprId == column.exprId).flatMap {
         case attribute: Attribute => of(attribute, child)
-        case alias: Alias if EventTime.isWindow(column) => ofWindow(alias, child)
+        case alias: Alias if EventTime.isWindow(column) =>
+          if (EventTime.isMarked(alias.toAttribute)) ofWindow(alias.child, child) else None
         case Alias(LastInstant(window), _) => of(window, child)
         case alias: Alias => ofSum(alias.child, child)
         case _ => None
@@ -53,7 +54,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
       else
         projections.head(at) match {
           case attribute: Attribute => of(attribute, child)
-          case window => marks(window, child).headOption
+          case window => ofWindow(window, child)
         }
 
     case union: Union =>
@@ -109,18 +110,27 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
     LinearTime
       .of(expression)
       .toOption
-      .collect { case LinearTime(Seq(base), Seq(), constant, below, _) =>
+      .collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
+        val (least, most) = (constant - below, constant + above)
         of(base, child)
-          .map(watermark => if (constant == below) watermark else Shifted(constant - below, watermark))
+          .map(watermark => if (least == 0 && most == 0) watermark else Shifted(least, watermark, most))
       }
       .flatten
 
   /**
    * `TimeWindowing` copies the metadata of the time column to the window, so a marked window has a
-   * marked column below it.
+   * marked column below it. The last instant of a window is that time or a later one.
    */
-  private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
-    if (EventTime.isMarked(alias.toAttribute)) marks(alias.child, child).headOption else None
+  private def ofWindow(window: Expression, child: LogicalPlan): Option[ColumnWatermark] =
+    marks(window, child).headOption.map { watermark =>
+      window.references.toSeq match {
+        case Seq(time) =>
+          RowConstraintsOf
+            .windowLength(window, time)
+            .fold(watermark)(length => Shifted(0, watermark, length - 1))
+        case _ => watermark
+      }
+    }
 
   private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
     expression.references.toSeq.filter(EventTime.isTime).flatMap(of(_, child))

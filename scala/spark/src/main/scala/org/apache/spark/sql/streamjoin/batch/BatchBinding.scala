@@ -24,14 +24,8 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{
-  BatchesNotBegun,
-  Description,
-  OperatorLog,
-  OutlineLog,
-  TakeOver
-}
-import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
+import org.apache.spark.sql.streamjoin.checkpoint.{BatchesNotBegun, OperatorLog, OutlineLog, TakeOver}
+import org.apache.spark.sql.streamjoin.evolve.{Evolution, Rewriting, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -137,10 +131,10 @@ final private[streamjoin] class BatchBinding(
   def changesInWords(ordinal: Int): Seq[String] = evolution.fold(Seq.empty[String])(_.inWords(ordinal))
 
   /**
-   * What an operator was and is, if its rows in state have to be written again before the batch
-   * runs. A batch that runs again after that has the same answer.
+   * Whether the rows of an operator in state have to be written again before the batch runs, and
+   * how. A batch that runs again after that has the same answer.
    */
-  def rewritten(ordinal: Int): Option[(Description, Description)] = evolution.flatMap(_.rewritten(ordinal))
+  def rewritten(ordinal: Int): Option[Rewriting] = evolution.flatMap(_.rewritten(ordinal))
 
   /**
    * The event time from which on the results of an operator are complete, in microseconds, for as
@@ -220,7 +214,7 @@ final private[streamjoin] class BatchBinding(
   /** Adds how far the operators have come, which counts if the query is changed. */
   private def continued(watermarks: QueryWatermarks): QueryWatermarks = {
     val values = eviction.valuesOfPlan(sparkEviction)
-    val newest = watermarks.newest(execution.executedPlan)
+    val newest = watermarks.newestOfAll(execution.executedPlan)
     val passed = operators(execution).map(exec => exec.ordinal -> exec.passed(values, newest))
     val floors = raisedFloors.map { case (ordinal, micros) =>
       ordinal -> OutputFloor(batch, Passed(outputs = Nil, forSpark = micros))
@@ -229,7 +223,7 @@ final private[streamjoin] class BatchBinding(
     val begun =
       if (hasTasks) eviction.continuity
       else watermarkLog.written(batch).fold(eviction.continuity)(_.continuity)
-    watermarks.copy(continuity = begun.withFloors(floors.toMap).after(passed.toMap))
+    watermarks.copy(continuity = begun.withFloors(floors.toMap).after(batch, passed.toMap))
   }
 
   /** By ordinal, in microseconds. */

@@ -17,6 +17,8 @@ import org.apache.spark.sql.streamjoin.checkpoint.{
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark._
 
+import streamjoin.core.Watermark
+
 /**
  * How a query differs from the one that its checkpoint records, and what follows for its next
  * batch, the first of the changed query.
@@ -31,27 +33,48 @@ import org.apache.spark.sql.streamjoin.watermark._
  *     the old query runs   what has N as its first batch is dropped
  * }}}
  *
- * @param passed
- *   by ordinal: how far an operator had come with the batch before; empty if that is not recorded
+ * @param recorded
+ *   with which the batch begins: how far the operators had come with the batch before
  */
 final private[streamjoin] class Evolution private (
     log: OperatorLog,
     notBegun: BatchesNotBegun,
     checkpoint: Path,
     batch: Long,
-    passed: => Map[Int, Passed],
+    recorded: => Continuity,
     nodes: Seq[StatefulNode],
     describe: StatefulNode => Description
 ) {
+
+  // Without a change, it is not read.
+  private lazy val continuity = recorded.before(batch)
 
   /** The changes of each operator that has any, by ordinal. */
   val changes: Map[Int, Seq[Change]] = {
     for {
       node <- nodes
-      recorded <- log.recorded(node.ordinal)
-      found = ChangeRules.changes(recorded.before(batch), describe(node), passed.get(node.ordinal))
+      (was, is) <- descriptions(node)
+      found = ChangeRules.changes(
+        was,
+        is,
+        continuity.passed.get(node.ordinal),
+        continuity.gaps.getOrElse(node.ordinal, Nil)
+      )
       if found.nonEmpty
     } yield node.ordinal -> found
+  }.toMap
+
+  /** What an operator was and is, if it was recorded. */
+  private def descriptions(node: StatefulNode): Option[(Description, Description)] =
+    log.recorded(node.ordinal).map(recorded => recorded.before(batch) -> describe(node))
+
+  /** By ordinal: what becomes of the times by which the rows of a changed operator expire. */
+  private lazy val times: Map[Int, BoundRules] = {
+    for {
+      node <- nodes.filter(isChanged)
+      (was, is) <- descriptions(node)
+      rules <- ChangeRules.times(was, is)
+    } yield node.ordinal -> rules
   }.toMap
 
   /** @throws org.apache.spark.sql.AnalysisException unless `spark.streamjoin.evolve` accepts all */
@@ -128,16 +151,16 @@ final private[streamjoin] class Evolution private (
   private def accepted(ordinal: Int): Seq[Effect.Accepted] =
     changes.getOrElse(ordinal, Nil).map(_.effect).collect { case effect: Effect.Accepted => effect }
 
-  /** What an operator was and is, if its rows in state have to be written again. */
-  def rewritten(ordinal: Int): Option[(Description, Description)] = for {
+  /** If the rows of an operator in state have to be written again. */
+  def rewritten(ordinal: Int): Option[Rewriting] = for {
     node <- nodes.find(_.ordinal == ordinal)
     if accepted(ordinal).exists(_.isInstanceOf[Effect.Rewritten])
-    recorded <- log.recorded(ordinal)
-  } yield recorded.before(batch) -> describe(node)
+    (was, is) <- descriptions(node)
+  } yield Rewriting(was, is, times.get(ordinal).map(_.places))
 
   /** By ordinal: identifies what the rows of a rewritten state mean. */
   def meanings: Map[Int, String] =
-    nodes.flatMap(node => rewritten(node.ordinal).map { case (_, is) => node.ordinal -> is.meaning }).toMap
+    nodes.flatMap(node => rewritten(node.ordinal).map(node.ordinal -> _.is.meaning)).toMap
 
   /** The watermarks with which the batch begins: without what a failed attempt has added. */
   def applied(watermarks: QueryWatermarks): QueryWatermarks = {
@@ -146,8 +169,28 @@ final private[streamjoin] class Evolution private (
       if (changes.isEmpty) before
       else
         before
-          .withFloors(passed.transform((_, reached) => OutputFloor(batch, reached)))
+          .withFloors(continuity.passed.map { case (ordinal, reached) =>
+            ordinal -> OutputFloor(batch, now(ordinal, reached))
+          })
+          .replacingGaps(batch)((ordinal, gap) => times.get(ordinal).fold(Option(gap))(_.gapNow(gap)))
           .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
+    )
+  }
+
+  /** How far an operator had come, by the keys of the changed one. */
+  private def now(ordinal: Int, reached: Passed): Passed = {
+    val keys = for {
+      node <- nodes.find(_.ordinal == ordinal)
+      (was, is) <- descriptions(node)
+      before <- TimeNames.of(was.properties)
+      after <- TimeNames.of(is.properties)
+    } yield TimeNames.before(before, after)
+    def of(all: Seq[Long]) =
+      keys.fold(all)(_.map(_.flatMap(all.lift).getOrElse(Watermark.Undefined)))
+    reached.copy(
+      outputs = of(reached.outputs),
+      evicted = times.get(ordinal).fold(reached.evicted)(_.evictedNow(reached.evicted)),
+      newest = of(reached.newest)
     )
   }
 
@@ -171,6 +214,19 @@ final private[streamjoin] class Evolution private (
     yield s"Batch $batch is the first with another join ${ordinal + 1}: its ${change.what} was ${change.was}, and now " +
       s"it is ${change.is}. State: ${change.state}. Results: ${change.results}."
 }
+
+/**
+ * How the rows of an operator in state are written again.
+ *
+ * @param places
+ *   by buffer, for each time that expires its rows: the position of that time among the old ones;
+ *   none if they are the same
+ */
+final private[streamjoin] case class Rewriting(
+    was: Description,
+    is: Description,
+    places: Option[Seq[Seq[Option[Int]]]]
+)
 
 private[streamjoin] object Evolution {
 
@@ -197,7 +253,7 @@ private[streamjoin] object Evolution {
       watermarks: Continuity,
       nodes: Seq[StatefulNode]
   ): Evolution =
-    new Evolution(log, notBegun, checkpoint, batch, watermarks.passed, nodes, OperatorLog.describe)
+    new Evolution(log, notBegun, checkpoint, batch, watermarks, nodes, OperatorLog.describe)
 
   /**
    * For the next batch of a checkpoint, before the query runs: what the optimizer decides is left
@@ -225,7 +281,7 @@ private[streamjoin] object Evolution {
       new BatchesNotBegun(session, checkpoint),
       checkpoint,
       batch,
-      watermarks.passed,
+      watermarks,
       nodes,
       describe
     )

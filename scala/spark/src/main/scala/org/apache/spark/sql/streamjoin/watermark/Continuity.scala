@@ -18,7 +18,7 @@ import streamjoin.core.Watermark
  * @param evicted
  *   rows with a lower time have left its state
  * @param newest
- *   the newest time that has arrived
+ *   no later time has arrived
  */
 final private[streamjoin] case class Passed(
     outputs: Seq[Long],
@@ -33,8 +33,10 @@ final private[streamjoin] case class Passed(
  *
  * @param from
  *   the first batch of the changed query
+ * @param until
+ *   the first batch of a later change, if another floor counts from then on
  */
-final private[streamjoin] case class OutputFloor(from: Long, passed: Passed)
+final private[streamjoin] case class OutputFloor(from: Long, passed: Passed, until: Option[Long] = None)
 
 /**
  * Matches that the results may lack after a change, because the rows were not kept before it.
@@ -47,8 +49,16 @@ final private[streamjoin] case class OutputFloor(from: Long, passed: Passed)
  *   the gap is closed once the operator evicts rows below this time of that column, in microseconds
  * @param completeFrom
  *   results are complete from this event time on, in microseconds
+ * @param until
+ *   the first batch of a later change, if other gaps count from then on
  */
-final private[streamjoin] case class Gap(from: Long, key: Int, below: Long, completeFrom: Long)
+final private[streamjoin] case class Gap(
+    from: Long,
+    key: Int,
+    below: Long,
+    completeFrom: Long,
+    until: Option[Long] = None
+)
 
 /**
  * What a changed query has to know about the batches before, by ordinal of an operator.
@@ -58,23 +68,55 @@ final private[streamjoin] case class Gap(from: Long, key: Int, below: Long, comp
  */
 final private[streamjoin] case class Continuity(
     passed: Map[Int, Passed] = Map.empty,
-    floors: Map[Int, OutputFloor] = Map.empty,
+    floors: Map[Int, Seq[OutputFloor]] = Map.empty,
     gaps: Map[Int, Seq[Gap]] = Map.empty
 ) {
 
   /** Without what an attempt at a batch, or at later ones, had recorded. */
   def before(batch: Long): Continuity = copy(
-    floors = floors.filter(_._2.from < batch),
-    gaps = gaps.transform((_, all) => all.filter(_.from < batch)).filter(_._2.nonEmpty)
+    floors = floors
+      .transform((_, all) =>
+        all.filter(_.from < batch).map(floor => floor.copy(until = floor.until.filter(_ < batch)))
+      )
+      .filter(_._2.nonEmpty),
+    gaps = gaps
+      .transform((_, all) =>
+        all.filter(_.from < batch).map(gap => gap.copy(until = gap.until.filter(_ < batch)))
+      )
+      .filter(_._2.nonEmpty)
+  )
+
+  /** The floor that counts for an operator. */
+  def floor(ordinal: Int): Option[OutputFloor] = floors.get(ordinal).flatMap(_.find(_.until.isEmpty))
+
+  /**
+   * Adds floors; each of them replaces the floor that its operator has, which counts again if the
+   * batch is abandoned.
+   */
+  def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(
+    floors = more.foldLeft(floors) { case (all, (ordinal, added)) =>
+      val before = all.getOrElse(ordinal, Nil).map { floor =>
+        if (floor.until.isEmpty) floor.copy(until = Some(added.from)) else floor
+      }
+      all.updated(ordinal, before :+ added)
+    }
   )
 
   /**
-   * Adds floors; each of them replaces the floor that its operator has. That one came from an
-   * earlier change, which stays if this one is abandoned, and so does the floor.
+   * Replaces the gaps of operators from a batch on, by what they are in a changed query. They count
+   * again if the batch is abandoned.
+   *
+   * @param next
+   *   given an operator and a gap: what it becomes, the same if it stays
    */
-  def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(
-    floors = floors ++ more.transform((ordinal, floor) =>
-      floors.get(ordinal).fold(floor)(before => floor.copy(from = math.min(before.from, floor.from)))
+  def replacingGaps(batch: Long)(next: (Int, Gap) => Option[Gap]): Continuity = copy(
+    gaps = gaps.transform((ordinal, all) =>
+      all.flatMap { gap =>
+        next(ordinal, gap) match {
+          case Some(`gap`) => Seq(gap)
+          case changed => gap.copy(until = Some(batch)) +: changed.map(_.copy(from = batch)).toSeq
+        }
+      }
     )
   )
 
@@ -91,16 +133,27 @@ final private[streamjoin] case class Continuity(
    * @param now
    *   what each operator has passed with the batch, without regard to floors
    */
-  def after(now: Map[Int, Passed]): Continuity = {
+  def after(batch: Long, now: Map[Int, Passed]): Continuity = {
     def hasReached(ordinal: Int, floor: Passed) = now.get(ordinal).exists { reached =>
       Continuity.isAtLeast(reached.outputs, floor.outputs) && reached.forSpark >= floor.forSpark &&
       Continuity.isAtLeast(reached.evicted, floor.evicted)
     }
+    // In the first batch of a changed query, what was passed before has the keys of the old one.
+    def before(ordinal: Int) =
+      floor(ordinal).filter(_.from == batch).map(_.passed).orElse(passed.get(ordinal))
     Continuity(
       now.map { case (ordinal, reached) =>
-        ordinal -> floors.get(ordinal).fold(reached)(floor => Continuity.highest(reached, floor.passed))
+        val all = floor(ordinal).fold(reached)(floor => Continuity.highest(reached, floor.passed))
+        // With a shorter delay, the newest time does not follow from the watermark.
+        ordinal -> all.copy(newest =
+          Continuity.highest(all.newest, before(ordinal).fold(Seq.empty[Long])(_.newest))
+        )
       },
-      floors.filterNot { case (ordinal, floor) => hasReached(ordinal, floor.passed) },
+      floors.keys
+        .flatMap(ordinal =>
+          floor(ordinal).filterNot(floor => hasReached(ordinal, floor.passed)).map(ordinal -> Seq(_))
+        )
+        .toMap,
       gaps
         .transform((ordinal, _) => open(ordinal, now.get(ordinal).fold(Seq.empty[Long])(_.evicted)))
         .filter(_._2.nonEmpty)
@@ -114,7 +167,9 @@ final private[streamjoin] case class Continuity(
    *   by watermark key, the eviction limits of the batch
    */
   def open(ordinal: Int, evicted: => Seq[Long]): Seq[Gap] =
-    gaps.getOrElse(ordinal, Nil).filterNot(gap => evicted.lift(gap.key).exists(_ >= gap.below))
+    gaps
+      .getOrElse(ordinal, Nil)
+      .filter(gap => gap.until.isEmpty && !evicted.lift(gap.key).exists(_ >= gap.below))
 
   /** Whether an older version would ignore something that counts. */
   def isOfVersion2: Boolean = floors.nonEmpty || gaps.nonEmpty
@@ -126,17 +181,17 @@ private[streamjoin] object Continuity {
   private def isAtLeast(some: Seq[Long], others: Seq[Long]): Boolean =
     others.indices.forall(key => some.lift(key).exists(_ >= others(key)))
 
-  private def highest(some: Passed, others: Passed): Passed = {
-    def of(all: Seq[Long], more: Seq[Long]) = all.zipAll(more, Watermark.Undefined, Watermark.Undefined).map {
-      case (one, other) => math.max(one, other)
+  private def highest(some: Seq[Long], others: Seq[Long]): Seq[Long] =
+    some.zipAll(others, Watermark.Undefined, Watermark.Undefined).map { case (one, other) =>
+      math.max(one, other)
     }
-    Passed(
-      of(some.outputs, others.outputs),
-      math.max(some.forSpark, others.forSpark),
-      of(some.evicted, others.evicted),
-      some.newest
-    )
-  }
+
+  private def highest(some: Passed, others: Passed): Passed = Passed(
+    highest(some.outputs, others.outputs),
+    math.max(some.forSpark, others.forSpark),
+    highest(some.evicted, others.evicted),
+    some.newest
+  )
 
   def toJson(entry: Continuity, root: ObjectNode): Unit = {
     if (entry.passed.nonEmpty) {
@@ -147,20 +202,24 @@ private[streamjoin] object Continuity {
     }
     if (entry.floors.nonEmpty) {
       val operators = root.putArray("floors")
-      entry.floors.toSeq.sortBy(_._1).foreach { case (ordinal, floor) =>
-        toJson(floor.passed, operators.addObject().put("operator", ordinal).put("from", floor.from))
+      for ((ordinal, floors) <- entry.floors.toSeq.sortBy(_._1); floor <- floors) {
+        val node = operators.addObject().put("operator", ordinal).put("from", floor.from)
+        floor.until.foreach(node.put("until", _))
+        toJson(floor.passed, node)
       }
     }
     if (entry.gaps.nonEmpty) {
       val operators = root.putArray("gaps")
-      for ((ordinal, gaps) <- entry.gaps.toSeq.sortBy(_._1); gap <- gaps)
-        operators
+      for ((ordinal, gaps) <- entry.gaps.toSeq.sortBy(_._1); gap <- gaps) {
+        val node = operators
           .addObject()
           .put("operator", ordinal)
           .put("from", gap.from)
           .put("column", gap.key)
           .put("belowMicros", gap.below)
           .put("completeFromMicros", gap.completeFrom)
+        gap.until.foreach(node.put("until", _))
+      }
     }
   }
 
@@ -180,15 +239,16 @@ private[streamjoin] object Continuity {
       root.path(name).elements().asScala.toSeq.map(node => node.path("operator").asInt -> node)
     Continuity(
       operators("passed").map { case (ordinal, node) => ordinal -> passedFrom(node) }.toMap,
-      operators("floors").map { case (ordinal, node) =>
-        ordinal -> OutputFloor(node.path("from").asLong, passedFrom(node))
-      }.toMap,
+      operators("floors").groupMap(_._1) { case (_, node) =>
+        OutputFloor(node.path("from").asLong, passedFrom(node), until(node))
+      },
       operators("gaps").groupMap(_._1) { case (_, node) =>
         Gap(
           node.path("from").asLong,
           node.path("column").asInt,
           node.path("belowMicros").asLong,
-          node.path("completeFromMicros").asLong
+          node.path("completeFromMicros").asLong,
+          until(node)
         )
       }
     )
@@ -203,6 +263,8 @@ private[streamjoin] object Continuity {
       times("newestMicros")
     )
   }
+
+  private def until(node: JsonNode): Option[Long] = Option(node.get("until")).map(_.asLong)
 
   private def time(node: JsonNode): Long = if (node.isNull) Watermark.Undefined else node.asLong
 }

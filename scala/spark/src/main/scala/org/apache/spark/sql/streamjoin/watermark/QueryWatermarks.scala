@@ -49,7 +49,9 @@ final private[streamjoin] case class QueryWatermarks(
   /** For eviction, in microseconds. */
   def values(spark: Long): WatermarkValues = values(forEviction, spark, floors, ceilings)
 
-  private def floors: Map[Int, Passed] = continuity.floors.transform((_, floor) => floor.passed)
+  private def floors: Map[Int, Passed] = continuity.floors.keys
+    .flatMap(ordinal => continuity.floor(ordinal).map(floor => ordinal -> floor.passed))
+    .toMap
 
   private def ceilings: Map[Int, Passed] = if (isOfQueryBefore) floors else Map.empty
 
@@ -105,8 +107,16 @@ final private[streamjoin] case class QueryWatermarks(
   def withoutPassed: QueryWatermarks = copy(continuity = continuity.copy(passed = Map.empty))
 
   /** The newest event times seen up to these watermarks, in microseconds. */
-  def newest(executed: SparkPlan): Map[WatermarkId, Long] = {
-    val known = keys.origins.zip(millis).toMap
+  def newest(executed: SparkPlan): Map[WatermarkId, Long] = newest(executed, millis)
+
+  /** The newest times of all partitions of an input; its watermark follows the slowest one. */
+  def newestOfAll(executed: SparkPlan): Map[WatermarkId, Long] = newest(
+    executed,
+    millis.indices.map(key => (millis(key) ++ input(key).partitions.values.map(_.millis)).maxOption)
+  )
+
+  private def newest(executed: SparkPlan, watermarks: Seq[Option[Long]]): Map[WatermarkId, Long] = {
+    val known = keys.origins.zip(watermarks).toMap
     QueryWatermarks.byOrigin(executed).flatMap { case (origin, mark) =>
       known.getOrElse(origin, None).map(ms => origin -> QueryWatermarks.micros(ms + mark.delayMs))
     }

@@ -1,0 +1,71 @@
+package org.apache.spark.sql.streamjoin.watermark
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.streamjoin.evolve.TimeNames
+
+import streamjoin.core.Watermark.Undefined
+
+/** What is recorded for a changed query, and what is left of it if the change is abandoned. */
+class ContinuitySuite extends AnyFunSuite {
+
+  private def passed(outputs: Long*) = Passed(outputs, forSpark = 0, evicted = Seq(5), newest = Seq(50))
+
+  private val old = Continuity(Map(0 -> passed(10, 20)))
+    .withFloors(Map(0 -> OutputFloor(3, passed(10, 20))))
+    .withGaps(Map(0 -> Seq(Gap(3, key = 0, below = 100, completeFrom = 150))))
+
+  /** From batch 7 on, with other keys. */
+  private val changed = old
+    .withFloors(Map(0 -> OutputFloor(7, passed(20))))
+    .replacingGaps(7)((_, gap) => Some(gap.copy(key = 1)))
+    .withGaps(Map(0 -> Seq(Gap(7, key = 0, below = 300, completeFrom = 350))))
+
+  private def read(continuity: Continuity): Continuity = {
+    val node = new ObjectMapper().createObjectNode()
+    Continuity.toJson(continuity, node)
+    Continuity.fromJson(node)
+  }
+
+  test("a changed query has its own floor and gaps, and the log keeps them") {
+    for (now <- Seq(changed, read(changed))) {
+      assert(now.floor(0).map(_.passed) == Some(passed(20)))
+      assert(now.open(0, Nil).map(gap => (gap.from, gap.key)) == Seq((7, 1), (7, 0)))
+      assert(now.open(0, Seq(300, 100)).isEmpty)
+    }
+  }
+
+  test("what an abandoned change has replaced counts again") {
+    assert(changed.before(7) == old)
+    assert(read(changed).before(7) == old)
+    assert(changed.before(8) == changed)
+    assert(old.replacingGaps(7)((_, _) => None).before(7) == old)
+  }
+
+  test("after its first batch, what was replaced is forgotten") {
+    val after = changed.after(7, Map(0 -> passed(15)))
+    assert(after.floors == Map(0 -> Seq(OutputFloor(7, passed(20)))))
+    assert(after.gaps(0).map(_.from) == Seq(7, 7))
+    assert(after.passed(0).outputs == Seq(20))
+    assert(
+      after.after(8, Map(0 -> passed(20).copy(evicted = Seq(300, 100)))) ==
+        Continuity(Map(0 -> passed(20).copy(evicted = Seq(300, 100))))
+    )
+  }
+
+  test("the newest time does not go back with a shorter delay") {
+    val shorter = passed(10, 20).copy(newest = Seq(40))
+    assert(old.after(4, Map(0 -> shorter)).passed(0).newest == Seq(50))
+    // Those of the first batch have the keys of the changed query.
+    assert(
+      changed.after(7, Map(0 -> passed(20).copy(newest = Seq(Undefined, 60)))).passed(0).newest == Seq(50, 60)
+    )
+  }
+
+  test("a column is found by its name, whatever its key is") {
+    assert(TimeNames.before(Seq("a", "b", "c"), Seq("c", "a", "d")) == Seq(Some(2), Some(0), None))
+    assert(TimeNames.before(Seq("a", "a"), Seq("a", "a")) == Seq(Some(0), Some(1)))
+    assert(TimeNames.before(Seq("a", "a", "b"), Seq("b", "a")) == Seq(Some(2), None))
+  }
+}
