@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.checkpoint.{Description, SessionZone}
-import org.apache.spark.sql.streamjoin.watermark.{Gap, Passed}
+import org.apache.spark.sql.streamjoin.watermark.{Continuity, Gap, Passed}
 
 import streamjoin.core.{JoinType, Side, Watermark}
 
@@ -182,8 +182,7 @@ final private[evolve] class Comparison(
     case Some(known) =>
       known.newest.lift(before).filter(_ != Watermark.Undefined) match {
         case Some(newest) =>
-          // It is known to the millisecond.
-          val after = newest + 1000
+          val after = newest + Continuity.ToMillisecond
           Effect.Unchanged(Seq(Missing(now, after, Watermark.postponed(after, -reach))))
         case None if known.outputs.lift(before).contains(Watermark.Undefined) => Effect.exact
         case None => Effect.Unknown

@@ -17,8 +17,6 @@ import org.apache.spark.sql.streamjoin.checkpoint.{
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark._
 
-import streamjoin.core.Watermark
-
 /**
  * How a query differs from the one that its checkpoint records, and what follows for its next
  * batch, the first of the changed query.
@@ -165,34 +163,22 @@ final private[streamjoin] class Evolution private (
   /** The watermarks with which the batch begins: without what a failed attempt has added. */
   def applied(watermarks: QueryWatermarks): QueryWatermarks = {
     val before = watermarks.continuity.before(batch)
+    val moved = new MovedKeys(batch, nodes, descriptions(_), continuity.passed)
+    val kept = moved.kept(before)
     watermarks.copy(continuity =
-      if (changes.isEmpty) before
+      if (changes.isEmpty) kept
       else
-        before
+        kept
           .withFloors(continuity.passed.map { case (ordinal, reached) =>
-            ordinal -> OutputFloor(batch, now(ordinal, reached))
+            ordinal -> OutputFloor(batch, now(ordinal, moved.passed(ordinal, reached)))
           })
           .replacingGaps(batch)((ordinal, gap) => times.get(ordinal).fold(Option(gap))(_.gapNow(gap)))
           .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
     )
   }
 
-  /** How far an operator had come, by the keys of the changed one. */
-  private def now(ordinal: Int, reached: Passed): Passed = {
-    val keys = for {
-      node <- nodes.find(_.ordinal == ordinal)
-      (was, is) <- descriptions(node)
-      before <- TimeNames.of(was.properties)
-      after <- TimeNames.of(is.properties)
-    } yield TimeNames.before(before, after)
-    def of(all: Seq[Long]) =
-      keys.fold(all)(_.map(_.flatMap(all.lift).getOrElse(Watermark.Undefined)))
-    reached.copy(
-      outputs = of(reached.outputs),
-      evicted = times.get(ordinal).fold(reached.evicted)(_.evictedNow(reached.evicted)),
-      newest = of(reached.newest)
-    )
-  }
+  private def now(ordinal: Int, reached: Passed): Passed =
+    times.get(ordinal).fold(reached)(rules => reached.copy(evicted = rules.evictedNow(reached.evicted)))
 
   /** The watermarks of the batch before. */
   def appliedBefore(watermarks: QueryWatermarks): QueryWatermarks =

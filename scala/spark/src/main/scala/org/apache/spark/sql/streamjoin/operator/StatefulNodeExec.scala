@@ -118,7 +118,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     definition.outputWatermarks.map(_.value(values)),
     outputWatermarksForSpark.map(_.value(values)).min,
     evictionLimits(values),
-    watermarks.map(_.highest(newest.get).getOrElse(Watermark.Undefined))
+    watermarks.map(_.highest(newest.get).getOrElse(Watermark.Undefined)),
+    Some(definition.known)
   )
 
   private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =

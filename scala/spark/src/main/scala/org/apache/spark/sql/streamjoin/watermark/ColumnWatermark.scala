@@ -170,7 +170,8 @@ private[streamjoin] object ColumnWatermark {
       override val key: Int,
       override val ordinal: Int
   ) extends Output {
-    override protected def work(of: WatermarkValues): Long = bounds.output(key, columns(_).value(of))
+    override protected def work(of: WatermarkValues): Long =
+      of.weaker.get(ordinal).fold(bounds)(bounds.weaker).output(key, columns(_).value(of))
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
       columns(bounds.decidedBy(key, columns(_).value(of))).decidedBy(of)
   }
@@ -189,7 +190,11 @@ private[streamjoin] object ColumnWatermark {
   ) extends Output {
     override protected def work(of: WatermarkValues): Long = columns(key).value(of) match {
       case Watermark.Undefined => Watermark.Undefined
-      case known => Watermark.postponed(math.max(known, of.ordered(ordinal)), maxLagMicros(key))
+      case known =>
+        val out = Watermark.postponed(math.max(known, of.ordered(ordinal)), maxLagMicros(key))
+        of.weaker.get(ordinal).flatMap(_.get((key, 0))).fold(out) {
+          _.fold(Watermark.Undefined)(Watermark.postponed(out, _))
+        }
     }
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = columns(key).decidedBy(of)
   }
@@ -242,13 +247,17 @@ private[streamjoin] object ColumnWatermark {
  * @param ceilings
  *   the same, if the query before has run this batch: whatever the operator would have passed by
  *   now, it may still emit the rows that it has kept until then
+ * @param weaker
+ *   by ordinal, while an operator keeps rows from before a change: by how much the constraints
+ *   between two times of a row are weaker for them; none if there is none
  */
 final private[streamjoin] class WatermarkValues(
     val keyed: WatermarkId => Long,
     val spark: Long,
     val ordered: Int => Long,
     floors: Map[Int, Passed] = Map.empty,
-    ceilings: Map[Int, Passed] = Map.empty
+    ceilings: Map[Int, Passed] = Map.empty,
+    val weaker: Map[Int, Map[(Int, Int), Option[Long]]] = Map.empty
 ) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 

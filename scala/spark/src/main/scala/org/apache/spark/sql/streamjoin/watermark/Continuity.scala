@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import streamjoin.core.Watermark
+import streamjoin.core.{TimeBound, Watermark}
 
 /**
  * How far an operator had come with a batch, in microseconds, by watermark key;
@@ -19,45 +19,16 @@ import streamjoin.core.Watermark
  *   rows with a lower time have left its state
  * @param newest
  *   no later time has arrived
+ * @param known
+ *   constraints between the times of each row of an input; none if an older version did not record
+ *   them
  */
 final private[streamjoin] case class Passed(
     outputs: Seq[Long],
     forSpark: Long,
     evicted: Seq[Long] = Nil,
-    newest: Seq[Long] = Nil
-)
-
-/**
- * An operator does not go back behind what it had passed when the query was changed. A row that it
- * emits below the floor is late for the operators above, which count it.
- *
- * @param from
- *   the first batch of the changed query
- * @param until
- *   the first batch of a later change, if another floor counts from then on
- */
-final private[streamjoin] case class OutputFloor(from: Long, passed: Passed, until: Option[Long] = None)
-
-/**
- * Matches that the results may lack after a change, because the rows were not kept before it.
- *
- * @param from
- *   the first batch of the changed query
- * @param key
- *   a watermark key of the operator
- * @param below
- *   the gap is closed once the operator evicts rows below this time of that column, in microseconds
- * @param completeFrom
- *   results are complete from this event time on, in microseconds
- * @param until
- *   the first batch of a later change, if other gaps count from then on
- */
-final private[streamjoin] case class Gap(
-    from: Long,
-    key: Int,
-    below: Long,
-    completeFrom: Long,
-    until: Option[Long] = None
+    newest: Seq[Long] = Nil,
+    known: Option[Seq[TimeBound]] = None
 )
 
 /**
@@ -65,66 +36,60 @@ final private[streamjoin] case class Gap(
  *
  * @param passed
  *   what each operator had passed with the batch before; empty if that batch did not record it
+ * @param kept
+ *   of operators that keep rows from before a change
  */
 final private[streamjoin] case class Continuity(
     passed: Map[Int, Passed] = Map.empty,
     floors: Map[Int, Seq[OutputFloor]] = Map.empty,
-    gaps: Map[Int, Seq[Gap]] = Map.empty
+    gaps: Map[Int, Seq[Gap]] = Map.empty,
+    kept: Map[Int, Seq[WeakerConstraints]] = Map.empty
 ) {
+  import Continuity._
 
   /** Without what an attempt at a batch, or at later ones, had recorded. */
   def before(batch: Long): Continuity = copy(
-    floors = floors
-      .transform((_, all) =>
-        all.filter(_.from < batch).map(floor => floor.copy(until = floor.until.filter(_ < batch)))
-      )
-      .filter(_._2.nonEmpty),
-    gaps = gaps
-      .transform((_, all) =>
-        all.filter(_.from < batch).map(gap => gap.copy(until = gap.until.filter(_ < batch)))
-      )
-      .filter(_._2.nonEmpty)
+    floors = each(floors)(_.flatMap(_.before(batch))),
+    gaps = each(gaps)(_.flatMap(_.before(batch))),
+    kept = each(kept)(_.flatMap(_.before(batch)))
   )
 
   /** The floor that counts for an operator. */
-  def floor(ordinal: Int): Option[OutputFloor] = floors.get(ordinal).flatMap(_.find(_.until.isEmpty))
+  def floor(ordinal: Int): Option[OutputFloor] = floors.getOrElse(ordinal, Nil).find(_.counts)
 
-  /**
-   * Adds floors; each of them replaces the floor that its operator has, which counts again if the
-   * batch is abandoned.
-   */
+  /** By ordinal: by how much constraints are weaker; none if they do not hold. */
+  def weaker: Map[Int, Map[(Int, Int), Option[Long]]] = each(kept)(_.filter(_.counts)).transform { (_, all) =>
+    all.flatMap(_.by).groupMapReduce(_._1)(_._2)((one, other) => one.zip(other).map { case (a, b) => a + b })
+  }
+
+  /** Adds floors; each of them replaces the floor that its operator has. */
   def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(
     floors = more.foldLeft(floors) { case (all, (ordinal, added)) =>
-      val before = all.getOrElse(ordinal, Nil).map { floor =>
-        if (floor.until.isEmpty) floor.copy(until = Some(added.from)) else floor
-      }
+      val before =
+        all.getOrElse(ordinal, Nil).map(floor => if (floor.counts) floor.replacedFrom(added.from) else floor)
       all.updated(ordinal, before :+ added)
     }
   )
 
+  def withGaps(more: Map[Int, Seq[Gap]]): Continuity = copy(gaps = both(gaps, more))
+
+  def withKept(more: Map[Int, Seq[WeakerConstraints]]): Continuity = copy(kept = both(kept, more))
+
   /**
-   * Replaces the gaps of operators from a batch on, by what they are in a changed query. They count
-   * again if the batch is abandoned.
+   * Replaces gaps from a batch on.
    *
    * @param next
-   *   given an operator and a gap: what it becomes, the same if it stays
+   *   given an operator and a gap: what it is in the changed query, the same if it stays
    */
   def replacingGaps(batch: Long)(next: (Int, Gap) => Option[Gap]): Continuity = copy(
-    gaps = gaps.transform((ordinal, all) =>
-      all.flatMap { gap =>
-        next(ordinal, gap) match {
-          case Some(`gap`) => Seq(gap)
-          case changed => gap.copy(until = Some(batch)) +: changed.map(_.copy(from = batch)).toSeq
-        }
-      }
-    )
+    gaps = replacing(batch, gaps)(next)(_.copy(from = batch))
   )
 
-  def withGaps(more: Map[Int, Seq[Gap]]): Continuity = copy(
-    gaps = more.foldLeft(gaps) { case (all, (ordinal, added)) =>
-      all.updated(ordinal, all.getOrElse(ordinal, Nil) ++ added)
-    }
-  )
+  /** Replaces what is known of kept rows. */
+  def replacingKept(
+      batch: Long
+  )(next: (Int, WeakerConstraints) => Option[WeakerConstraints]): Continuity =
+    copy(kept = replacing(batch, kept)(next)(_.copy(from = batch)))
 
   /**
    * After a batch: forgets the floors that every output watermark has passed, and the gaps that are
@@ -141,24 +106,34 @@ final private[streamjoin] case class Continuity(
     // In the first batch of a changed query, what was passed before has the keys of the old one.
     def before(ordinal: Int) =
       floor(ordinal).filter(_.from == batch).map(_.passed).orElse(passed.get(ordinal))
+    val passedNow = now.map { case (ordinal, reached) =>
+      val all = floor(ordinal).fold(reached)(floor => highest(reached, floor.passed))
+      // With a shorter delay, the newest time does not follow from the watermark.
+      ordinal -> all.copy(newest = highest(all.newest, before(ordinal).fold(Seq.empty[Long])(_.newest)))
+    }
     Continuity(
-      now.map { case (ordinal, reached) =>
-        val all = floor(ordinal).fold(reached)(floor => Continuity.highest(reached, floor.passed))
-        // With a shorter delay, the newest time does not follow from the watermark.
-        ordinal -> all.copy(newest =
-          Continuity.highest(all.newest, before(ordinal).fold(Seq.empty[Long])(_.newest))
-        )
+      passedNow,
+      each(floors)(_.filter(_.counts)).filterNot { case (ordinal, all) =>
+        all.forall(floor => hasReached(ordinal, floor.passed))
       },
-      floors.keys
-        .flatMap(ordinal =>
-          floor(ordinal).filterNot(floor => hasReached(ordinal, floor.passed)).map(ordinal -> Seq(_))
-        )
-        .toMap,
-      gaps
-        .transform((ordinal, _) => open(ordinal, now.get(ordinal).fold(Seq.empty[Long])(_.evicted)))
-        .filter(_._2.nonEmpty)
+      each(gaps.transform((ordinal, _) => open(ordinal, now.get(ordinal).fold(Seq.empty[Long])(_.evicted))))(
+        identity
+      ),
+      each(kept.transform { (ordinal, all) =>
+        def time(of: Map[Int, Passed], key: Int)(times: Passed => Seq[Long]) =
+          of.get(ordinal).flatMap(times(_).lift(key)).filter(_ != Watermark.Undefined)
+        all.filter(_.counts).flatMap { rows =>
+          rows.key.fold(Option(rows)) { key =>
+            rows.after(time(now, key)(_.evicted), time(passedNow, key)(_.newest), areMoreBelow(ordinal))
+          }
+        }
+      })(identity)
     )
   }
+
+  /** Whether an operator below may still emit such rows: it has a lower ordinal. */
+  def areMoreBelow(ordinal: Int): Boolean =
+    kept.exists { case (other, all) => other < ordinal && all.exists(_.counts) }
 
   /**
    * The gaps of an operator that are open after a batch.
@@ -169,14 +144,37 @@ final private[streamjoin] case class Continuity(
   def open(ordinal: Int, evicted: => Seq[Long]): Seq[Gap] =
     gaps
       .getOrElse(ordinal, Nil)
-      .filter(gap => gap.until.isEmpty && !evicted.lift(gap.key).exists(_ >= gap.below))
+      .filter(gap => gap.counts && !evicted.lift(gap.key).exists(_ >= gap.below))
 
   /** Whether an older version would ignore something that counts. */
-  def isOfVersion2: Boolean = floors.nonEmpty || gaps.nonEmpty
+  def isOfVersion2: Boolean = floors.nonEmpty || gaps.nonEmpty || kept.nonEmpty
 }
 
 private[streamjoin] object Continuity {
   val none: Continuity = Continuity()
+
+  /** Newest times are known to the millisecond. */
+  val ToMillisecond = 1000L
+
+  private def each[A](all: Map[Int, Seq[A]])(change: Seq[A] => Seq[A]): Map[Int, Seq[A]] =
+    all.transform((_, some) => change(some)).filter(_._2.nonEmpty)
+
+  private def both[A](all: Map[Int, Seq[A]], more: Map[Int, Seq[A]]): Map[Int, Seq[A]] =
+    more.foldLeft(all) { case (known, (ordinal, added)) =>
+      known.updated(ordinal, known.getOrElse(ordinal, Nil) ++ added)
+    }
+
+  private def replacing[A <: OfChange[A]](batch: Long, all: Map[Int, Seq[A]])(
+      next: (Int, A) => Option[A]
+  )(beginning: A => A): Map[Int, Seq[A]] = all.transform { (ordinal, some) =>
+    some.flatMap { one =>
+      next(ordinal, one) match {
+        case _ if !one.counts => Seq(one)
+        case Some(`one`) => Seq(one)
+        case changed => one.replacedFrom(batch) +: changed.map(beginning).toSeq
+      }
+    }
+  }
 
   private def isAtLeast(some: Seq[Long], others: Seq[Long]): Boolean =
     others.indices.forall(key => some.lift(key).exists(_ >= others(key)))
@@ -190,7 +188,8 @@ private[streamjoin] object Continuity {
     highest(some.outputs, others.outputs),
     math.max(some.forSpark, others.forSpark),
     highest(some.evicted, others.evicted),
-    some.newest
+    some.newest,
+    some.known
   )
 
   def toJson(entry: Continuity, root: ObjectNode): Unit = {
@@ -221,6 +220,23 @@ private[streamjoin] object Continuity {
         gap.until.foreach(node.put("until", _))
       }
     }
+    if (entry.kept.nonEmpty) {
+      val operators = root.putArray("kept")
+      for ((ordinal, all) <- entry.kept.toSeq.sortBy(_._1); rows <- all)
+        toJson(rows, operators.addObject().put("operator", ordinal))
+    }
+  }
+
+  private def toJson(rows: WeakerConstraints, node: ObjectNode): Unit = {
+    node.put("from", rows.from)
+    rows.key.foreach(node.put("column", _))
+    rows.below.foreach(node.put("belowMicros", _))
+    rows.until.foreach(node.put("until", _))
+    val constraints = node.putArray("weaker")
+    rows.by.toSeq.sortBy(_._1).foreach { case ((out, in), by) =>
+      val pair = constraints.addArray().add(out).add(in)
+      by.fold(pair.addNull())(pair.add(_)): Unit
+    }
   }
 
   private def toJson(passed: Passed, node: ObjectNode): Unit = {
@@ -232,6 +248,10 @@ private[streamjoin] object Continuity {
     Some(passed.forSpark).filter(_ != Watermark.Undefined).foreach(node.put("forSparkMicros", _))
     times("evictedMicros", passed.evicted)
     times("newestMicros", passed.newest)
+    passed.known.foreach { known =>
+      val constraints = node.putArray("constraints")
+      known.foreach(one => constraints.addArray().add(one.out).add(one.in).add(one.postpone))
+    }
   }
 
   def fromJson(root: JsonNode): Continuity = {
@@ -250,9 +270,25 @@ private[streamjoin] object Continuity {
           node.path("completeFromMicros").asLong,
           until(node)
         )
-      }
+      },
+      operators("kept").groupMap(_._1) { case (_, node) => keptFrom(node) }
     )
   }
+
+  private def keptFrom(node: JsonNode): WeakerConstraints = WeakerConstraints(
+    node.path("from").asLong,
+    Option(node.get("column")).map(_.asInt),
+    Option(node.get("belowMicros")).map(_.asLong),
+    node
+      .path("weaker")
+      .elements()
+      .asScala
+      .map { pair =>
+        (pair.path(0).asInt, pair.path(1).asInt) -> Option.unless(pair.path(2).isNull)(pair.path(2).asLong)
+      }
+      .toMap,
+    until(node)
+  )
 
   private def passedFrom(node: JsonNode): Passed = {
     def times(name: String) = node.path(name).elements().asScala.map(time).toSeq
@@ -260,7 +296,10 @@ private[streamjoin] object Continuity {
       times("outputMicros"),
       Option(node.get("forSparkMicros")).fold(Watermark.Undefined)(time),
       times("evictedMicros"),
-      times("newestMicros")
+      times("newestMicros"),
+      Option(node.get("constraints")).map(_.elements().asScala.toSeq.map { one =>
+        TimeBound(one.path(0).asInt, one.path(1).asInt, one.path(2).asLong)
+      })
     )
   }
 

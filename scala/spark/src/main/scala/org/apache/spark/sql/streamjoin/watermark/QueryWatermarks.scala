@@ -78,7 +78,8 @@ final private[streamjoin] case class QueryWatermarks(
       QueryWatermarks.micros(spark),
       ordered.withDefaultValue(Watermark.Undefined),
       floors,
-      ceilings
+      ceilings,
+      continuity.weaker
     )
 
   private def forEviction: Map[WatermarkId, Long] =

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.evolve
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.functions.{count, expr, window}
 import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, at}
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
@@ -334,6 +334,43 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
       job.feed(o("a", 6, "11:00", null), d("a", 7, "11:40"))
       assert(job.feed(e(8, "12:40")) == Seq("6 7 8"))
       assert(job.dropped == 0)
+    }
+  }
+
+  /** How many deliveries each hour of orders has; orders wait for a row of `e` by the delivery. */
+  private def counted(minutes: Int)(streams: Streams): DataFrame = {
+    val below = streams
+      .marked("o")
+      .join(
+        streams.marked("d"),
+        expr(s"o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL $minutes MINUTES")
+      )
+      .selectExpr("o.id AS id", "o.t AS ot", "d.t AS dt")
+      .as("f")
+    below
+      .join(
+        streams.marked("e"),
+        expr("f.id = e.id AND e.t BETWEEN f.dt AND f.dt + INTERVAL 1 HOUR"),
+        "left_outer"
+      )
+      .groupBy(window(expr("ot"), "1 hour").as("w"))
+      .agg(count("*").as("n"))
+      .selectExpr("w.start AS a", "n AS b")
+  }
+
+  test("rows that an upper join has kept from a wider lower one are not late above") {
+    val before = job(counted(120), Columns)
+    def all(time: String) = Seq("o", "d", "e").map(_ -> d(s"end of $time", 0, time)._2)
+    running(before) { job =>
+      job.feed(o("a", 1, "10:00", null), d("a", 2, "11:50"))
+      job.feed(all("12:00"): _*)
+      job.feed(all("12:00"): _*): Unit
+    }
+    val next = before.successor(counted(30))
+    running(next) { job =>
+      for (time <- Seq("12:10", "12:40", "12:45", "13:30", "14:30", "16:30", "17:30")) job.feed(all(time): _*)
+      assert(job.dropped == 0)
+      assert((before.seen ++ job.seen).flatMap(_.rows).head == "10:00 1")
     }
   }
 }

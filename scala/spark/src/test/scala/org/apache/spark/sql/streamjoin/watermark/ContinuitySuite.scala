@@ -68,4 +68,38 @@ class ContinuitySuite extends AnyFunSuite {
     assert(TimeNames.before(Seq("a", "a"), Seq("a", "a")) == Seq(Some(0), Some(1)))
     assert(TimeNames.before(Seq("a", "a", "b"), Seq("b", "a")) == Seq(Some(2), None))
   }
+
+  // Rows that are kept from before a change.
+
+  private def rows(key: Option[Int], below: Option[Long], more: Option[Long]) =
+    WeakerConstraints(7, key, below, Map((1, 0) -> more))
+
+  test("constraints are weaker until the rows from before have left, and those of operators below") {
+    val begun = Continuity().withKept(
+      Map(0 -> Seq(rows(Some(0), Some(100), Some(9))), 1 -> Seq(rows(Some(0), None, None)))
+    )
+    def next(of: Continuity, batch: Long, evicted: Long, newest: Long) = {
+      val now = Passed(Nil, 0, evicted = Seq(evicted), newest = Seq(newest))
+      read(of).after(batch, Map(0 -> now, 1 -> now))
+    }
+    assert(begun.weaker == Map(0 -> Map((1, 0) -> Some(9)), 1 -> Map((1, 0) -> None)))
+    val first = next(begun, 7, evicted = 99, newest = 5000)
+    assert(first.weaker == begun.weaker)
+    val second = next(first, 8, evicted = 100, newest = 6000)
+    assert(second.weaker.keySet == Set(1))
+    // From here on, no such row arrives.
+    val third = next(second, 9, evicted = 100, newest = 7000)
+    assert(third.kept(1).map(_.below) == Seq(Some(8000)))
+    assert(next(third, 10, evicted = 7999, newest = 9000).weaker.keySet == Set(1))
+    assert(next(third, 10, evicted = 8000, newest = 9000) == next(Continuity(), 10, 8000, 9000))
+  }
+
+  test("after several changes, the constraints of all earlier rows count") {
+    val all = Seq(rows(Some(0), Some(100), Some(9)), rows(Some(0), Some(200), Some(4)))
+    assert(Continuity().withKept(Map(0 -> all)).weaker == Map(0 -> Map((1, 0) -> Some(13))))
+    val none = rows(None, None, None)
+    assert(Continuity().withKept(Map(0 -> (all :+ none))).weaker == Map(0 -> Map((1, 0) -> None)))
+    val kept = Continuity().withKept(Map(0 -> Seq(none))).after(7, Map(0 -> passed(15)))
+    assert(kept.weaker.keySet == Set(0), "rows that may stay")
+  }
 }
