@@ -21,9 +21,11 @@ from conftest import seeds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from queries import settings
 from side import START, TYPES, Row, Side
 
 CLOSING_SECOND = 100_000
+LONGEST = 20
 CLOSING_VALUE = 9  # It passes every one-input conjunct, so only the bounds decide whether it stays.
 
 
@@ -53,6 +55,50 @@ class Bounds:
         return keeps_left + keeps_right
 
 
+@dataclass
+class Ends:
+    """Rows of one side or of both carry their ends, some seconds after their own times.
+
+    If one side carries them, the rows of the other end by ``low``: they are at least so many seconds later.
+    """
+
+    sides: str
+    low: int
+    strict: bool
+    beyond: str
+
+    def condition(self, meaning: bool = False) -> str:
+        """Return the condition for Spark, or what it means, for DuckDB."""
+        most = "<" if self.strict else "<="
+        until = [f"{_other(side)}t {most} {self._end(side, meaning)}" for side in self.sides]
+        if len(self.sides) == 1:
+            until.append(f"{_other(self.sides)}t >= {self.sides}t + {_seconds(self.low)}")
+        return " AND ".join(until)
+
+    def _end(self, side: str, meaning: bool) -> str:
+        """Return the end of a row: none for some, far away for others."""
+        far = 40 if self.beyond == "fail" else CLOSING_SECOND // 2
+        life = f"CASE {side}v WHEN 9 THEN {_seconds(far)} WHEN 4 THEN NULL ELSE {side}v * {_seconds(3)} END"
+        if meaning and self.beyond == "cut":
+            life = f"CASE WHEN {side}v = 4 THEN NULL ELSE least({life}, {_seconds(LONGEST)}) END"
+        return f"{side}t + {life}"
+
+    def settings(self) -> dict[str, str]:
+        """Return what happens to rows whose ends are far away."""
+        longest = {"spark.streamjoin.maxLifetime": f"{LONGEST}s"} if self.beyond == "cut" else {}
+        return {"spark.streamjoin.beyondMaxLifetime": self.beyond} | longest
+
+    def closing_rows_kept(self, left: Side, right: Side) -> int:
+        """Return how many closing rows stay in state: each carries an end, or the other side may match it."""
+        if len(self.sides) == 2:
+            return 2
+        return 1 + (self.low <= (left if self.sides == "l" else right).delay)
+
+
+def _other(side: str) -> str:
+    return "r" if side == "l" else "l"
+
+
 def _seconds(count: int) -> str:
     return f"INTERVAL '{count}' SECOND"
 
@@ -67,12 +113,18 @@ class Trace:
 
     left: Side
     right: Side
-    bounds: Bounds
+    bounds: Bounds | Ends
     more: str
 
     def condition(self) -> str:
         """Return the whole join condition."""
         return f"lk = rk AND {self.bounds.condition()}{self.more}"
+
+    def meaning(self) -> str:
+        """Return the condition that the batch join needs for the same rows."""
+        if not isinstance(self.bounds, Ends):
+            return self.condition()
+        return f"lk = rk AND {self.bounds.condition(meaning=True)}{self.more}"
 
 
 def random_trace(seed: int) -> Trace:
@@ -81,6 +133,17 @@ def random_trace(seed: int) -> Trace:
     low = chance.choice([-15, -8, -5, -2, 0, 1, 4])
     high = low + chance.choice([2, 5, 15, 30])
     bounds = Bounds(low, high, chance.random() < 0.4, chance.random() < 0.4, chance.randrange(3))
+    return _random_trace(chance, seed, bounds)
+
+
+def random_trace_of_ends(seed: int) -> Trace:
+    """Return the trace of a seed in which rows carry their ends."""
+    chance = random.Random(seed)
+    sides, beyond = chance.choice(["l", "r", "lr"]), chance.choice(["fail", "cut", "keep"])
+    return _random_trace(chance, seed, Ends(sides, chance.choice([-5, 0, 3]), chance.random() < 0.5, beyond))
+
+
+def _random_trace(chance: random.Random, seed: int, bounds: Bounds | Ends) -> Trace:
     more = chance.choice(
         ["", " AND lv < rv", " AND lv > 3", " AND rv > 2", " AND lv > 3 AND lv <> rv", " AND lv + rv < 14"]
     )
@@ -132,7 +195,19 @@ def _random_side(name: str, chance: random.Random, seed: int) -> Side:
 @pytest.mark.usefixtures("watermark_before_filter")
 @pytest.mark.parametrize("seed", seeds(1))
 def test_same_rows_as_duckdb(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    trace = random_trace(seed)
+    _compare(random_trace(seed), spark, tmp_path, seed)
+
+
+@pytest.mark.usefixtures("watermark_before_filter")
+@pytest.mark.parametrize("seed", seeds(1))
+def test_rows_that_carry_their_ends(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    trace = random_trace_of_ends(seed)
+    assert isinstance(trace.bounds, Ends)
+    with settings(spark, trace.bounds.settings()):
+        _compare(trace, spark, tmp_path, seed)
+
+
+def _compare(trace: Trace, spark: SparkSession, tmp_path: Path, seed: int) -> None:
     print(f"STREAMJOIN_FIRST_SEED={seed} STREAMJOIN_SEEDS=1: {trace.condition()}")
     left, right = trace.left.stream(spark, tmp_path), trace.right.stream(spark, tmp_path)
     # All types at once, because a small batch mostly waits.
@@ -168,7 +243,7 @@ def in_duckdb(trace: Trace, sql: str) -> list[tuple[Any, ...]]:
 
 def _expected(trace: Trace, how: str) -> Counter[tuple[int | None, ...]]:
     columns = "li, lk" if how in ("left_semi", "left_anti") else "li, lk, ri, rk"
-    return Counter(in_duckdb(trace, f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {trace.condition()}"))
+    return Counter(in_duckdb(trace, f"SELECT {columns} FROM l {TYPES[how]} JOIN r ON {trace.meaning()}"))
 
 
 def _check_state(trace: Trace, how: str, query: StreamingQuery) -> None:

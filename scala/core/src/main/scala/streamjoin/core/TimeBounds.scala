@@ -142,7 +142,13 @@ final class TimeBounds(
     math.min(watermark(key), limit(key, watermark, lowest))
 
   private def limit(key: Int, watermark: Int => Long, lowest: Int => Long): Long = {
-    val byBounds = if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark)
+    val byBounds =
+      if (expires(key)) evictionLimit(key, watermark)
+      else
+        reaching(key).iterator
+          .map(bound => bound.lowest(limit(bound.in, watermark, lowest)))
+          .maxOption
+          .getOrElse(Watermark.Undefined)
     if (isLowestNeeded(key)) math.max(byBounds, lowest(key)) else byBounds
   }
 
@@ -189,12 +195,6 @@ final class TimeBounds(
     },
     carried
   )
-
-  private def constrained(key: Int, watermark: Int => Long): Long =
-    reaching(key).iterator
-      .map(bound => bound.lowest(evictionLimit(bound.in, watermark)))
-      .maxOption
-      .getOrElse(Watermark.Undefined)
 }
 
 object TimeBounds {

@@ -3,40 +3,28 @@ package streamjoin.core
 /** Runs a trace, or any rows of a trace's join, through the core. */
 object CoreTrace {
 
-  /** The longest time that a row with a carried time may stay: 30 days. */
-  private val Longest = 2592000L
-
-  /** A bound by a carried time counts for a side without any other, up to the longest time. */
   def bounds(trace: Trace): TimeBounds = {
-    val all = trace.on.filter(_.columns.map(_.side).distinct.size == 2).flatMap(_.asBounds(trace.key))
-    val (constant, carried) =
-      all.filter(bound => isColumn(trace)(bound.in)).partition(bound => isColumn(trace)(bound.out))
-    val byValue = Side.both.filterNot(side => constant.exists(bound => keys(trace, side)(bound.out))).flatMap {
-      side => carried.find(bound => keys(trace, side)(bound.out))
-    }
-    val ofLongest = byValue.flatMap { bound =>
-      val own = Side.both.map(keys(trace, _)).find(_(bound.out)).get
-      (constant ++ byValue).map(_.in).find(own).map(TimeBound(_, bound.in, Longest + bound.postpone))
-    }
+    val carried = CarriedTerm.of(trace)
+    def of(side: Side) = keys(trace, side) ++ carried.filter(_.side == side).map(_.key)
     new TimeBounds(
-      keys(trace, Side.Left),
-      keys(trace, Side.Right),
-      constant ++ byValue ++ ofLongest,
+      of(Side.Left),
+      of(Side.Right),
+      CarriedTerm.constant(trace) ++ carried.flatMap(_.bounds),
       trace.constraints.flatMap(_.asBounds(trace.key)),
-      trace.timed.indices.drop(trace.keys.size).toSet
+      carried.map(_.key).toSet
     )
   }
-
-  private def isColumn(trace: Trace)(key: Int): Boolean = key < trace.keys.size
 
   /** The join of a trace, as a planner would make it. */
   def join(trace: Trace, restored: JoinState[TraceRow] = JoinState()): IntervalJoin[TraceRow] =
     new IntervalJoin[TraceRow](
       trace.joinType,
       bounds(trace),
-      Side.both.map(side => side -> input(trace, side)).toMap,
-      (left, right) =>
-        trace.on.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name))),
+      Side.both.map(side => side -> input(trace, side)).toMap, {
+        val conjuncts = trace.on ++ CarriedTerm.of(trace).flatMap(_.cut)
+        (left, right) =>
+          conjuncts.forall(_.holds(c => (if (c.side == Side.Left) left else right).values(c.name)))
+      },
       trace.cap.getOrElse(Long.MaxValue),
       restored
     )
@@ -189,15 +177,16 @@ object CoreTrace {
   }
 
   private def keys(trace: Trace, side: Side): Set[Int] =
-    trace.timed.indices.filter(trace.timed(_).side == side).toSet
+    trace.keys.indices.filter(trace.keys(_).side == side).toSet
 
   /** How the join of a trace reads an input. */
   def input(trace: Trace, side: Side): Input[TraceRow] = {
     val own = trace.on.filter(_.columns.forall(_.side == side))
     val equal = trace.on.filter(c => c.operator == "=" && c.columns.map(_.side).distinct.size == 2)
     val notNull = equal.flatMap(_.columns).filter(_.side == side).map(_.name)
+    val carried = CarriedTerm.of(trace).map(term => term.key -> term).toMap
     Input(
-      (row, key) => row.values(trace.timed(key).name),
+      (row, key) => carried.get(key).fold(row.values(trace.keys(key).name))(_.of(row)),
       row => own.forall(_.holds(c => row.values(c.name))) && notNull.forall(row.values(_).isDefined)
     )
   }

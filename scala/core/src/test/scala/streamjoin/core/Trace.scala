@@ -95,10 +95,10 @@ final case class TraceMatch(rule: AsOf, delete: Option[String], remembers: Optio
  *   the windows of a window join, whose output is in the order of rowtime
  * @param closest
  *   the rule of a temporal or an as-of join, whose output is in the order of the left time
+ * @param carried
+ *   columns with times at which their rows leave
  * @param fails
  *   the error class with which the last step fails, or the start if there is no step
- * @param carried
- *   columns with a time at which their row leaves, where a bound needs it
  */
 final case class Trace(
     name: String,
@@ -107,24 +107,23 @@ final case class Trace(
     times: Map[Side, Seq[String]],
     on: Seq[Conjunct],
     constraints: Seq[Conjunct],
+    carried: Seq[Column],
+    lifetime: TraceLifetime,
     windows: Option[JoinWindows],
     closest: Option[TraceMatch],
     layers: Set[String],
     cap: Option[Long],
     fails: Option[String],
-    steps: Vector[Step],
-    carried: Seq[Column] = Nil
+    steps: Vector[Step]
 ) {
 
   /** The event-time columns; the position is the watermark key. */
   val keys: Seq[Column] = Side.both.flatMap(side => times(side).map(Column(side, _)))
 
-  /** The columns of which a bound may be: event times, by watermark key, then carried times. */
-  val timed: Seq[Column] = keys ++ carried
+  def key(column: Column): Option[Int] = Some(keys.indexOf(column)).filter(_ >= 0)
 
-  def key(column: Column): Option[Int] = Some(timed.indexOf(column)).filter(_ >= 0)
-
-  def isTime(column: Column): Boolean = timed.contains(column)
+  /** Whether a column has times, with or without a watermark. */
+  def isTime(column: Column): Boolean = keys.contains(column) || carried.contains(column)
 
   def rows: Seq[TraceRow] = steps.map(_.action).collect { case RowComes(row) => row }
 

@@ -29,9 +29,10 @@ object TraceParser {
       "delete",
       "history",
       "remembers",
-      "carried"
+      "lifetime"
     )
-  private val several = Set("on", "constraint", "window")
+  private val several = Set("on", "constraint", "window", "carries")
+  private val Lifetime: Regex = """keep|(fail|cut) (\d+)""".r
   private val Window: Regex = """(left|right) (following|preceding) (\d+)""".r
   private val Compared: Regex = """left\.\w+ (>=|>|<=|<) right\.\w+(?: within (\d+))?""".r
   private val Nearest: Regex = """nearest within (\d+)( not exact)?""".r
@@ -64,11 +65,9 @@ final private class TraceParser(name: String, lines: Vector[String]) {
   private val times: Map[Side, Seq[String]] =
     Side.both.map(side => side -> required(side.name)._2.split("\\s+").toSeq).toMap
 
-  private val carried: Seq[Column] = value("carried").toSeq.flatMap { case (line, text) =>
-    text.split("\\s+").map {
-      case ColumnTerm(side, column, null, null) => Column(sideNamed(side), column)
-      case other => line.fail(s"a carried time is left.column or right.column; seen `$other`")
-    }
+  private val carried: Seq[Column] = values("carries").map {
+    case (_, ColumnTerm(side, column, null, null)) => Column(sideNamed(side), column)
+    case (line, _) => line.fail("rows carry a column, as in left.until")
   }
 
   private def isTime(column: Column): Boolean =
@@ -91,16 +90,22 @@ final private class TraceParser(name: String, lines: Vector[String]) {
       times,
       on.map(_._2),
       values("constraint").map { case (line, text) => conjunct(line, text) },
+      carried,
+      lifetime,
       windows,
       closest,
       layers,
       value("cap").map { case (line, text) => text.toLongOption.getOrElse(line.fail("the cap is a number")) },
       value("fail").map(_._2),
-      steps,
-      carried
+      steps
     )
     checkOrder(trace)
     trace
+  }
+
+  private def lifetime: TraceLifetime = value("lifetime").fold(TraceLifetime(None, cuts = false)) {
+    case (_, Lifetime(beyond, longest)) => TraceLifetime(Option(longest).map(_.toLong), beyond == "cut")
+    case (line, _) => line.fail("a lifetime is `keep`, `fail n` or `cut n`")
   }
 
   private def windows: Option[JoinWindows] = {
@@ -219,7 +224,7 @@ final private class TraceParser(name: String, lines: Vector[String]) {
     text.toLongOption.getOrElse(line.fail(s"no number: $text"))
 
   private def timeColumn(line: Line, text: String): Column = text match {
-    case ColumnTerm(side, column, null, null) if times(sideNamed(side)).contains(column) =>
+    case ColumnTerm(side, column, null, null) if isTime(Column(sideNamed(side), column)) =>
       Column(sideNamed(side), column)
     case other => line.fail(s"no event-time column: $other")
   }

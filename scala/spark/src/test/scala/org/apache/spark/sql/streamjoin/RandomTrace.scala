@@ -47,7 +47,7 @@ abstract class RandomStory(val seed: Long) {
       "id" -> value(random.nextInt(ids).toLong),
       "v" -> value(random.nextInt(5).toLong)
     )
-    TraceRow(side, label, own ++ more(side, now(side)))
+    TraceRow(side, label, own ++ more(now(side)))
   }
 
   protected def value(of: => Long): Option[Long] = Option.unless(rarely)(of)
@@ -59,9 +59,9 @@ abstract class RandomStory(val seed: Long) {
    * Additional columns of a row.
    *
    * @param now
-   *   the time that its side has reached
+   *   the time that its side has reached, in seconds
    */
-  protected def more(@unused side: Side, @unused now: Long): Map[String, Option[Long]] = Map.empty
+  protected def more(@unused now: Long): Map[String, Option[Long]] = Map.empty
 }
 
 /** Rows for a random interval join. */
@@ -93,6 +93,53 @@ final class RandomTrace(
   }
 
   private def signs(bound: String): String = bound.replace("+ -", "- ").replace("- -", "+ ")
+}
+
+/** Rows for a random join in which rows of one or both sides carry the time at which they leave. */
+final class RandomCarried(seed: Long, joinType: JoinType, equality: Boolean, day: LocalDate)
+    extends RandomStory(seed) {
+  override def toString: String = s"seed $seed, ${trace.lines.mkString("; ")}"
+
+  override val origin: Long = day.toEpochDay * 86400
+
+  private val lifetime = pick("keep", "fail 300", "cut 12")
+
+  override val trace: Trace = {
+    def least = pick(">=", ">")
+    def most = pick("<=", "<")
+    def some(upTo: Long) = pick("", s" + ${random.nextLong(upTo)}", s" - ${random.nextLong(upTo)}")
+    val (a, b) = pick("left" -> "right", "right" -> "left")
+    // Written from either side of the comparison.
+    def until(of: String, by: String) = pick(
+      s"$by.time${some(3)} $most $of.until${some(4)}",
+      s"$of.until${some(4)} $least $by.time${some(3)}"
+    )
+    val bounds = random.nextInt(4) match {
+      case 0 => Seq(until(a, b), until(b, a))
+      // Next to a constant bound, the value is a condition.
+      case 1 => Seq(s"$b.time $least $a.time", s"$b.time $most $a.time + ${random.nextLong(9)}", until(a, b))
+      case _ => Seq(s"$b.time${some(4)} $least $a.time", until(a, b))
+    }
+    val more = Option.when(sometimes)(
+      pick(
+        s"$b.time $least $a.until - 9",
+        s"$a.until ${pick(">=", "<")} $b.until",
+        s"$b.until $least $a.time",
+        "left.v < right.v",
+        "left.v > 0"
+      )
+    )
+    val lines = Seq(s"join: ${joinType.name}", "left: time", "right: time") ++
+      Seq("carries: left.until", "carries: right.until", s"lifetime: $lifetime") ++
+      Option.when(equality)("on: left.id = right.id") ++ random.shuffle(bounds ++ more).map("on: " + _)
+    TraceParser.parse(s"seed $seed", lines.mkString("\n"))
+  }
+
+  /** Some ends are before the row's own time, some are far away. */
+  override protected def more(now: Long): Map[String, Option[Long]] = {
+    val end = now + pick(-9L, 0L, 2L, 5L, 9L, 20L, 200L)
+    Map("until" -> Option.unless(rarely)(end))
+  }
 }
 
 object RandomTrace {

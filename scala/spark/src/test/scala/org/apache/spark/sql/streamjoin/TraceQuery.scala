@@ -101,6 +101,14 @@ final class TraceQuery(
     spark.conf.set("spark.streamjoin.temporal.deletedKeysMaxAge", s"${seconds}s")
   }
 
+  private def useLifetime(): Unit = if (trace.carried.nonEmpty) {
+    val beyond = if (trace.lifetime.cuts) "cut" else if (trace.lifetime.max.isDefined) "fail" else "keep"
+    spark.conf.set("spark.streamjoin.beyondMaxLifetime", beyond)
+    trace.lifetime.max.foreach(seconds => spark.conf.set("spark.streamjoin.maxLifetime", s"${seconds}s"))
+  }
+
+  useLifetime()
+
   /** Starts a new run over the same checkpoint and streams. */
   def start(): Unit = {
     assert(query.isEmpty, "it is already running")
@@ -138,6 +146,7 @@ final class TraceQuery(
     trace = to
     delay = newDelay
     columns = newColumns
+    useLifetime()
   }
 
   /** The batches that run without more rows. */

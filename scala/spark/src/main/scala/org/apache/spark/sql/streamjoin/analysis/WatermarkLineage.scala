@@ -14,8 +14,13 @@ import org.apache.spark.sql.types.TimestampType
  *
  * @param origins
  *   origins of all marks (`EventTimeWatermark` nodes), by node id and column
+ * @param fields
+ *   whether the start and the end of a window, as columns, carry the watermark of the window, too
  */
-final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), WatermarkId]) {
+final private[streamjoin] class WatermarkLineage(
+    origins: Map[(UUID, ExprId), WatermarkId],
+    fields: Boolean = false
+) {
   import ColumnWatermark._
   import WatermarkLineage._
 
@@ -24,6 +29,13 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
     .filter(EventTime.isTime)
     .distinctBy(_.exprId)
     .flatMap(column => of(column, plan).map(column -> _))
+
+  /**
+   * Also gives the starts and the ends of windows a watermark. They do not have one everywhere,
+   * because the numbers of watermark keys in a checkpoint, and the layout of its state, would be
+   * others.
+   */
+  def withFields: WatermarkLineage = new WatermarkLineage(origins, fields = true)
 
   /**
    * The watermark of a column of `plan`'s output, if it carries one. A window's watermark applies
@@ -41,7 +53,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
       list.find(_.exprId == column.exprId).flatMap {
         case attribute: Attribute => of(attribute, child)
         case alias: Alias if EventTime.isWindow(column) =>
-          if (EventTime.isMarked(alias.toAttribute)) ofWindow(alias.child, child) else None
+          if (EventTime.isMarked(alias.toAttribute)) ofWindow(column, alias.child, child, plan) else None
         case Alias(LastInstant(window), _) => of(window, child)
         case alias: Alias => ofSum(alias.child, child)
         case _ => None
@@ -54,7 +66,7 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
       else
         projections.head(at) match {
           case attribute: Attribute => of(attribute, child)
-          case window => ofWindow(window, child)
+          case window => ofWindow(column, window, child, plan)
         }
 
     case union: Union =>
@@ -72,8 +84,9 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
       Some(Propagated(givenToSpark(child)))
 
     case stateful if isStateful(stateful) =>
-      if (EventTime.isMarked(column) || isLastInstant(column, stateful))
-        Some(Propagated(stateful.children.flatMap(givenToSpark)))
+      val propagated = Propagated(stateful.children.flatMap(givenToSpark))
+      if (EventTime.isMarked(column) || isLastInstant(column, stateful)) Some(propagated)
+      else if (fields) ofField(column, stateful, propagated)
       else None
 
     case other =>
@@ -106,31 +119,47 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
     case _ => false
   }
 
+  /** A field of a window that the aggregate groups by. */
+  private def ofField(
+      column: Attribute,
+      stateful: LogicalPlan,
+      propagated: ColumnWatermark
+  ): Option[ColumnWatermark] = stateful match {
+    case aggregate: Aggregate =>
+      def isGrouped(window: Attribute) = EventTime.isMarked(window) && EventTime.isWindow(window) &&
+        aggregate.groupingExpressions.exists(_.semanticEquals(window))
+      aggregate.aggregateExpressions
+        .collectFirst { case alias: Alias if alias.exprId == column.exprId => alias.child }
+        .flatMap { made =>
+          moved(WindowTimes.sum(made, aggregate.child))(base => Some(propagated).filter(_ => isGrouped(base)))
+        }
+    case _ => None
+  }
+
   private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
-    LinearTime
-      .of(expression)
-      .toOption
-      .collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
-        val (least, most) = (constant - below, constant + above)
-        of(base, child)
-          .map(watermark => if (least == 0 && most == 0) watermark else Shifted(least, watermark, most))
-      }
-      .flatten
+    moved(if (fields) WindowTimes.sum(expression, child) else LinearTime.of(expression))(of(_, child))
+
+  /** The watermark of one column plus a constant. */
+  private def moved(
+      sum: LinearTime.Result
+  )(of: Attribute => Option[ColumnWatermark]): Option[ColumnWatermark] =
+    sum.toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
+      val (least, most) = (constant - below, constant + above)
+      of(base).map(watermark => if (least == 0 && most == 0) watermark else Shifted(least, watermark, most))
+    }.flatten
 
   /**
    * `TimeWindowing` copies the metadata of the time column to the window, so a marked window has a
    * marked column below it. The last instant of a window is that time or a later one.
    */
-  private def ofWindow(window: Expression, child: LogicalPlan): Option[ColumnWatermark] =
-    marks(window, child).headOption.map { watermark =>
-      window.references.toSeq match {
-        case Seq(time) =>
-          RowConstraintsOf
-            .windowLength(window, time)
-            .fold(watermark)(length => Shifted(0, watermark, length - 1))
-        case _ => watermark
-      }
-    }
+  private def ofWindow(
+      column: Attribute,
+      made: Expression,
+      child: LogicalPlan,
+      plan: LogicalPlan
+  ): Option[ColumnWatermark] = marks(made, child).headOption.map { watermark =>
+    WindowTimes.length(column, plan).fold(watermark)(of => Shifted(0, watermark, of.most - 1))
+  }
 
   private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
     expression.references.toSeq.filter(EventTime.isTime).flatMap(of(_, child))

@@ -13,4 +13,8 @@ private[streamjoin] object Wording {
   def mark(input: String, column: String, inSql: Boolean): String =
     if (inSql) s"FROM $input WATERMARK ${quoteIfNeeded(column)} DELAY OF INTERVAL 10 SECONDS"
     else s"""$input.withWatermark("$column", "10 seconds")"""
+
+  /** An example to copy that changes a setting. */
+  def setting(name: String, value: String, inSql: Boolean): String =
+    if (inSql) s"SET $name = $value" else s"""spark.conf.set("$name", "$value")"""
 }

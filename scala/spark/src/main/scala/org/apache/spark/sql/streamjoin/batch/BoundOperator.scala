@@ -24,7 +24,10 @@ private[streamjoin] trait BoundOperator extends OwnExec {
    *   the newest times at the marks
    */
   final def newest(input: InputOutline, marked: Map[WatermarkId, Long]): Option[Long] =
-    input.timeColumns.find(watermarks.indices.contains).flatMap(watermarks(_).newest(marked.get))
+    firstTime(input).flatMap(watermarks(_).newest(marked.get))
+
+  /** The watermark key of an input's first event-time column: its rows expire by it first. */
+  def firstTime(input: InputOutline): Option[Int] = input.timeColumns.find(watermarks.indices.contains)
 
   /**
    * How far it has come in a batch with these watermarks.
@@ -45,6 +48,12 @@ private[streamjoin] trait BoundOperator extends OwnExec {
 
   /** The lowest time in state for a watermark key after the batch, if any row is kept. */
   final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
+
+  /**
+   * By watermark key: the lowest time in state after the batch, for the output watermarks that
+   * depend on it; `Long.MaxValue` if no row is kept. Empty if some task has not reported it.
+   */
+  def lowestNeeded: Map[Int, Long] = Map.empty
 
   /**
    * For an operator that emits in time order, after a batch: the earliest possible time of a future

@@ -87,6 +87,15 @@ private[streamjoin] object ChangeRules {
   private def rule(property: String)(effect: Comparison => Effect): (String, Rule) =
     rules(property)(of => Seq(of.change(property, effect(of))))
 
+  /** The effect if an operator is added to a running query. */
+  def added(of: Comparison): Effect = of.is.kind match {
+    case IntervalJoin => new IntervalRules(of).added
+    case "temporal_join" => TemporalRules.added(of)
+    // Rows from before are not looked up.
+    case "rematch_join" => of.any(0, 0, reach = 0)
+    case _ => Effect.exact
+  }
+
   /**
    * @param passed
    *   what the operator has passed with the batch before, if that is recorded
@@ -209,6 +218,23 @@ final private[evolve] class Comparison(
 
 /** The rules of temporal and as-of joins. Facts have watermark key 0, versions have 1. */
 private object TemporalRules {
+
+  /** A version from before may hold for later facts, and without a tolerance for all of them. */
+  def added(of: Comparison): Effect = {
+    val facts = of.any(0, 0, reach = 0)
+    val looksAhead = of.is.properties("direction") == "forward"
+    val reach = of.is.properties("tolerance_micros").toLongOption
+    val versions = of.any(1, 1, if (looksAhead) 0 else reach.getOrElse(0L))
+    versions match {
+      case Effect.Unchanged(later, _) if later.nonEmpty && !looksAhead && reach.isEmpty =>
+        Effect.Rejected(NoTolerance)
+      case _ => Effect.all(Seq(facts, versions))
+    }
+  }
+
+  private val NoTolerance =
+    "It has not seen the versions from before, which hold until the next one of their key: read them from a source " +
+      "that the query has not read yet, or start the new query with a new checkpoint location."
 
   /** Rows get their match when they leave; those without a key wait only in an outer join. */
   def joinType(of: Comparison): Effect =

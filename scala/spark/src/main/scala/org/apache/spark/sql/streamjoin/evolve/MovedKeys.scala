@@ -1,7 +1,6 @@
 package org.apache.spark.sql.streamjoin.evolve
 
 import org.apache.spark.sql.streamjoin.checkpoint.Description
-import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark._
 
 import streamjoin.core.{TimeBound, Watermark}
@@ -10,26 +9,28 @@ import streamjoin.core.{TimeBound, Watermark}
  * What the batches before have recorded by watermark key, by the keys of the changed query, and
  * what that says of the rows in state.
  *
+ * @param operators
+ *   those that both queries have
  * @param descriptions
- *   what an operator was and is, if it was recorded
+ *   by ordinal: what an operator was and is
  * @param passed
  *   by ordinal: how far an operator had come with the batch before
  */
 final private[evolve] class MovedKeys(
     batch: Long,
-    nodes: Seq[StatefulNode],
-    descriptions: StatefulNode => Option[(Description, Description)],
+    operators: Seq[QueryOperator],
+    descriptions: Int => Option[(Description, Description)],
     passed: Map[Int, Passed]
 ) {
 
   /** By ordinal: for each key, the old one of the same column; no entry if they are the same. */
   private val keys: Map[Int, Seq[Option[Int]]] = {
     for {
-      node <- nodes
-      (was, is) <- descriptions(node)
+      ordinal <- operators.map(_.ordinal)
+      (was, is) <- descriptions(ordinal)
       before <- TimeNames.of(was.properties)
       now <- TimeNames.of(is.properties) if now != before
-    } yield node.ordinal -> TimeNames.before(before, now)
+    } yield ordinal -> TimeNames.before(before, now)
   }.toMap
 
   private def keyNow(ordinal: Int, before: Int): Option[Int] =
@@ -52,24 +53,25 @@ final private[evolve] class MovedKeys(
    * came: those of a lower join with a wider bound, for example.
    */
   def kept(before: Continuity): Continuity =
-    nodes.sortBy(_.ordinal).foldLeft(before.replacingKept(batch)(keptNow)) { (all, node) =>
+    operators.sortBy(_.ordinal).foldLeft(before.replacingKept(batch)(keptNow)) { (all, operator) =>
+      val ordinal = operator.ordinal
       val found = for {
-        reached <- passed.get(node.ordinal).toSeq.map(passed(node.ordinal, _))
+        reached <- passed.get(ordinal).toSeq.map(passed(ordinal, _))
         known <- reached.known.toSeq
-        (key, by) <- weaker(node, known).toSeq.groupBy(pair => node.leavesBy(pair._1._1))
-        rows <- rows(key, by.toMap, reached, all.areMoreBelow(node.ordinal))
+        (key, by) <- weaker(operator, known).toSeq.groupBy(pair => operator.node.leavesBy(pair._1._1))
+        rows <- rows(key, by.toMap, reached, all.areMoreBelow(ordinal))
       } yield rows
-      if (found.isEmpty) all else all.withKept(Map(node.ordinal -> found))
+      if (found.isEmpty) all else all.withKept(Map(ordinal -> found))
     }
 
   /** For each constraint that earlier rows may not satisfy: by how much theirs is weaker. */
-  private def weaker(node: StatefulNode, before: Seq[TimeBound]): Map[(Int, Int), Option[Long]] = {
+  private def weaker(of: QueryOperator, before: Seq[TimeBound]): Map[(Int, Int), Option[Long]] = {
     val known = before.map(constraint => (constraint.out, constraint.in) -> constraint.postpone).toMap
     val isNew =
-      keys.get(node.ordinal).fold(Set.empty[Int])(_.zipWithIndex.collect { case (None, key) => key }.toSet)
+      keys.get(of.ordinal).fold(Set.empty[Int])(_.zipWithIndex.collect { case (None, key) => key }.toSet)
     for {
       // In earlier rows, a new column is null.
-      constraint <- node.known if !isNew(constraint.out) && !isNew(constraint.in)
+      constraint <- of.node.known if !isNew(constraint.out) && !isNew(constraint.in)
       pair = (constraint.out, constraint.in)
       by <- known.get(pair) match {
         case Some(postpone) =>
@@ -93,14 +95,14 @@ final private[evolve] class MovedKeys(
 
   /** Rows that are kept since an earlier change. */
   private def keptNow(ordinal: Int, rows: WeakerConstraints): Option[WeakerConstraints] =
-    nodes.find(_.ordinal == ordinal).flatMap { node =>
+    operators.find(_.ordinal == ordinal).flatMap { operator =>
       val by = for {
         ((out, in), more) <- rows.by
         outNow <- keyNow(ordinal, out)
         inNow <- keyNow(ordinal, in)
       } yield (outNow, inNow) -> more
       by.headOption.map { case ((out, _), _) =>
-        val key = node.leavesBy(out)
+        val key = operator.node.leavesBy(out)
         val isSame = key == rows.key.flatMap(keyNow(ordinal, _))
         rows.copy(key = key, below = rows.below.filter(_ => isSame), by = by)
       }

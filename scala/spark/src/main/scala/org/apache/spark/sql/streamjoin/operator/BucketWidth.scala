@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_MILLIS
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+import org.apache.spark.sql.streamjoin.state.LifetimeWidth
 
 /** The time span of a state bucket, in microseconds. */
 private[streamjoin] object BucketWidth {
@@ -17,17 +18,15 @@ private[streamjoin] object BucketWidth {
   def of(kept: BigInt): Long = (kept / BucketsPerSpan).min(MaxMicros).max(MinMicros).toLong
 
   /**
-   * For rows that each carry the time at which they leave.
+   * For rows that each carry the time at which they leave: the first of them decide.
    *
-   * @param longest
-   *   how long they may stay at most, in microseconds, if there is a limit
+   * @param time
+   *   position of the time from which their lifetimes count
+   * @param delay
+   *   the watermark's, in microseconds
    */
-  def ofLifetimes(longest: Option[Long]): Long =
-    longest.fold(WithoutLimit)(micros => (micros / BucketsOfLifetimes).max(MinMicros))
-
-  /** Batches of few rows, with lifetimes up to the longest, fill so many buckets in the end. */
-  private val BucketsOfLifetimes = 1024
-  private val WithoutLimit = 24L * 3600 * 1000000
+  def ofLifetimes(time: Int, delay: BigInt): LifetimeWidth =
+    LifetimeWidth(time, delay.min(MaxMicros).toLong, MinMicros, MaxMicros, BucketsPerSpan)
 
   /** The longest watermark delay in the inputs, in microseconds. */
   def delay(inputs: SparkPlan*): BigInt = inputs.flatMap(delays).maxOption.getOrElse(BigInt(0))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{Figures, SharedServer, StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.laterows.{LateRows, LateRowsWriter}
 import org.apache.spark.sql.streamjoin.observe.collect.{RowObserver, TaskReport}
-import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
+import org.apache.spark.sql.streamjoin.state.{JoinState, LifetimeWidth, RowLayout}
 import org.apache.spark.sql.types.DataType
 
 import streamjoin.core.Side
@@ -60,6 +60,9 @@ private[streamjoin] trait StateSpec extends Serializable {
   /** Bucket width of each buffer, in microseconds. */
   def bucketWidths: Seq[Long]
 
+  /** By buffer: how its first rows decide the bucket width, if they do. */
+  def byLifetimes: Seq[Option[LifetimeWidth]] = Nil
+
   /** By buffer: which partition its rows are in. */
   def placed: Seq[Placement]
 
@@ -95,6 +98,9 @@ private[streamjoin] trait StateSpec extends Serializable {
    * rows are not observed.
    */
   def observed: Option[Seq[Option[Long]]]
+
+  /** By input: position of the observed time in a buffered row, among its times. */
+  def observedTimes: Seq[Int] = layouts.map(_ => 0)
 
   /** Whether to also observe keys. */
   def samplesKeys: Boolean = false
@@ -160,7 +166,7 @@ abstract private[streamjoin] class BufferingTask(
 
   /** Null if rows are not observed. Not an Option, because it is accessed for each row. */
   final protected val observer: RowObserver =
-    spec.observed.map(new RowObserver(_, spec.layouts, spec.samplesKeys)).orNull
+    spec.observed.map(new RowObserver(_, spec.layouts, spec.observedTimes, spec.samplesKeys)).orNull
 
   /** The observations about the rows of the batch, if rows are observed. */
   final def observed: Option[RowObserver.Observed] = Option(observer).map(_.report)

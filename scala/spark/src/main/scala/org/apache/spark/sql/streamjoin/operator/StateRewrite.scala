@@ -100,7 +100,7 @@ final private[operator] class StateRewrite(
 
   /** Returns the ids of the written stores, by partition, where checkpoints have them. */
   def run(context: SparkContext): Seq[String] = {
-    // All stores have equal headers.
+    // All stores have equal headers, except for widths that their rows have decided.
     val headers =
       context.runJob(context.parallelize(Seq(0), 1), (_: Iterator[Int]) => from.headers(conf)).head
     val moved = context.parallelize(0 until from.partitions, from.partitions).mapPartitions(_.flatMap(rows))
@@ -145,7 +145,8 @@ final private[operator] class StateRewrite(
       cached = None,
       executor = ExecutorMemory.limit(spec.limits.executorIndexMemory),
       // A segment does not tell any longer which batch wrote a row.
-      firstBatch = NoBatch
+      firstBatch = NoBatch,
+      byLifetimes = spec.byLifetimes
     )
     TaskContext.get().addTaskCompletionListener[Unit](_ => state.close())
     val table = spec.table.map { case (keys, fields) => state.versionTable(keys.size, fields) }
@@ -177,6 +178,13 @@ private object StateRewrite {
     AttributeReference("matched", BooleanType, nullable = false)(),
     AttributeReference("content", BinaryType, nullable = false)()
   )
+}
+
+/** In place of the state of an operator that was added to a running query. */
+private[operator] object NoState extends StateToRewrite {
+  override def partitions: Int = 1
+  override def headers(hadoopConf: Configuration): Seq[SideHeader] = Nil
+  override def rows(partition: Int, into: Int, hadoopConf: Configuration): Iterator[MovedRow] = Iterator.empty
 }
 
 /** The state of one of our operators, at the version of its stores. */

@@ -208,6 +208,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   private def rewriteState(): Unit = binding.get.states.rewriting(ordinal).foreach { case (before, next) =>
     val spec = taskSpec
     val from = otherState(super.conf)
+      .orElse(Option.when(before.isEmpty)(NoState))
       .orElse(binding.get.rewritten(ordinal).map { change =>
         new ChangedState(spec, stores(before), change.was, change.is, keptSides, change.places)
       })

@@ -59,7 +59,8 @@ final private[streamjoin] class StatefulTasks(
       IndexCache.take[JoinIndex](stores.id(partition)),
       replicated,
       ExecutorMemory.limit(spec.limits.executorIndexMemory),
-      stores.firstBatch
+      stores.firstBatch,
+      spec.byLifetimes
     )
     TaskContext.get().addTaskCompletionListener[Unit] { task =>
       if (task.isFailed() || task.isInterrupted()) state.close()

@@ -34,6 +34,9 @@ private[state] object Buckets {
     (to.toLong << LevelAt) + ((bucket - (from.toLong << LevelAt)) >> (2 * (to - from)))
   }
 
+  /** The number of the same bucket if a higher level were level 0. */
+  def lowered(bucket: Long, by: Int): Long = bucket - (by.toLong << LevelAt)
+
   /** Width of a bucket, given that of level 0. */
   def span(bucket: Long, width: Long): Long = width << (2 * level(bucket))
 
@@ -66,6 +69,12 @@ final private[state] class BatchLevel(highest: Int) {
       buckets.clear()
       buckets ++= raised
     }
+  }
+
+  /** Sets the level for good: the batch gets no more rows. */
+  def raiseTo(level: Int): Unit = {
+    clear()
+    current = level
   }
 
   def clear(): Unit = {

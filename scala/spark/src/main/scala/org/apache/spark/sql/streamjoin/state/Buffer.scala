@@ -24,22 +24,29 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * @param side
  *   number of this input in the store
- * @param bucketWidth
+ * @param initialWidth
  *   width of a level-0 bucket, in microseconds
  * @param isDurable
  *   whether this task stores the rows; otherwise another task stores them, and this one has them
  *   only in memory
+ * @param byLifetimes
+ *   set if the first rows decide how wide buckets are
  */
 final private[streamjoin] class Buffer(
     val side: Int,
     val layout: RowLayout,
-    val bucketWidth: Long,
+    initialWidth: Long,
     val memory: IndexMemory,
-    val isDurable: Boolean = true
+    val isDurable: Boolean = true,
+    byLifetimes: Option[LifetimeWidth] = None
 ) {
   private val buckets = new JTreeMap[Long, Buffer.Bucket]
-  private val arrivals = new WriteBuffer(layout, bucketWidth, memory)
-  private val batchLevel = new BatchLevel(Buckets.highestLevel(bucketWidth))
+  private val arrivals = new WriteBuffer(layout, initialWidth, memory)
+  private var width = initialWidth
+  private var batchLevel = new BatchLevel(Buckets.highestLevel(width))
+
+  /** Set while the rows of a batch are the first ones. */
+  private var lifetimes: Option[Lifetimes] = None
   private val freshSegments = mutable.LinkedHashSet.empty[Segment]
 
   /** The batch had too many rows to collect them all before building segments. */
@@ -53,8 +60,21 @@ final private[streamjoin] class Buffer(
 
   // Start of a batch.
 
+  /** Width of a level-0 bucket, in microseconds. */
+  def bucketWidth: Long = width
+
+  private[state] def bucketBy(newWidth: Long): Unit = if (newWidth != width) {
+    width = newWidth
+    arrivals.bucketBy(width)
+    batchLevel = new BatchLevel(Buckets.highestLevel(width))
+  }
+
   /** Marks all segments as belonging to the version with which the next batch starts. */
   private[state] def begin(): Unit = {
+    lifetimes = byLifetimes.filter(_ => buckets.isEmpty).map { by =>
+      bucketBy(by.narrowest)
+      new Lifetimes(layout, by)
+    }
     droppedSinceBase.clear()
     segments.foreach { segment =>
       segment.isOfBase = isDurable
@@ -66,12 +86,19 @@ final private[streamjoin] class Buffer(
    * Drops the segments that the last batch, finished or not, added or changed. Returns the bucket
    * and number of the segments to read instead.
    */
-  private[state] def rewind(below: Array[Long]): Seq[(Long, Long)] = {
+  private[state] def rewind(version: SegmentFormat.SideHeader): Seq[(Long, Long)] = {
+    clear()
+    evicted(version.evictedBelow.toArray)
+    // A version without rows has no width to keep.
+    bucketBy(version.bucketWidth)
+    droppedSinceBase.toSeq
+  }
+
+  /** Drops what has been added or changed since the start of the batch. */
+  private[state] def clear(): Unit = {
     arrivals.clear()
     segments.filter(segment => !segment.isOfBase || segment.hasChanged).toSeq.foreach(takeOut)
     endBatch()
-    evicted(below)
-    droppedSinceBase.toSeq
   }
 
   // Contents.
@@ -95,7 +122,7 @@ final private[streamjoin] class Buffer(
     else
       (0 to Buckets.level(buckets.lastKey)).iterator
         .flatMap { level =>
-          def at(time: Long) = Buckets.raised(Buckets.of(time, bucketWidth), level)
+          def at(time: Long) = Buckets.raised(Buckets.of(time, width), level)
           buckets.subMap(at(from), true, at(to), true).values.iterator.asScala
         }
         .flatMap(_.segments.iterator)
@@ -111,6 +138,7 @@ final private[streamjoin] class Buffer(
       flushedEarly = true
     }
     batchLevel.add(arrivals.append(row, if (isMatched) Segment.Matched else 0))
+    if (lifetimes.isDefined) lifetimes.get.add(row.getBaseObject, row.getBaseOffset)
   }
 
   /** Puts the appended rows into segments. */
@@ -192,7 +220,8 @@ final private[streamjoin] class Buffer(
     // First, so that none of them is merged with others: another attempt may have dropped it as a
     // whole.
     segments.filter(_.live == 0).toSeq.foreach(drop(_, store))
-    if (flushedEarly) arriveAtOnce(store, shrink)
+    val lowered = lifetimes.fold(0)(_.level)
+    if (flushedEarly || lowered > 0) arriveAtOnce(store, shrink, lowered)
     val compaction = new Compaction(this, buckets, store)
     freshSegments.map(_.bucket).map(buckets.get).filter(_ != null).foreach(compaction.mergeAlike)
     compaction.widenSmall()
@@ -215,16 +244,25 @@ final private[streamjoin] class Buffer(
   private def endBatch(): Unit = {
     freshSegments.clear()
     flushedEarly = false
+    lifetimes = None
     batchLevel.clear()
   }
 
   /**
    * Rebuilds the segments of this batch, bucket by bucket, as if all of its remaining rows had been
    * collected first: at once, or in parts if there are too many.
+   *
+   * @param lowered
+   *   the level of buckets that becomes level 0; above 0 only if there are no other segments
    */
-  private def arriveAtOnce(store: SegmentStore, shrink: () => Unit): Unit = {
-    val before = freshSegments.toSeq.groupBy(segment => Buckets.raised(segment.bucket, batchLevel.level))
+  private def arriveAtOnce(store: SegmentStore, shrink: () => Unit, lowered: Int): Unit = {
+    val level = math.max(batchLevel.level, lowered)
+    val before = freshSegments.toSeq.groupBy { segment =>
+      Buckets.lowered(Buckets.raised(segment.bucket, level), lowered)
+    }
     freshSegments.clear()
+    bucketBy(width << (2 * lowered))
+    batchLevel.raiseTo(level - lowered)
     before.foreach { case (bucket, segments) =>
       def each(use: Segment => Unit): Unit = segments.foreach { segment =>
         load(segment, store)
@@ -239,7 +277,7 @@ final private[streamjoin] class Buffer(
         arrive()
         if (memory.exceeded) shrink()
       } else {
-        val backlog = new Backlog(side, layout, bucket, bucketWidth, memory, store, isDurable)
+        val backlog = new Backlog(side, layout, bucket, width, memory, store, isDurable)
         each(backlog.weigh)
         backlog.cut()
         each { segment =>

@@ -49,7 +49,8 @@ private[streamjoin] object IndexReading {
       bucketWidths: Seq[Long],
       budget: Long,
       replicated: Option[JoinState.ReplicatedSide],
-      executor: ExecutorMemory.Limit
+      executor: ExecutorMemory.Limit,
+      byLifetimes: Seq[Option[LifetimeWidth]] = Nil
   ): JoinIndex = {
     val memory = new IndexMemory(budget, executor)
     val replicatedMemory = replicated.map(from => new IndexMemory(from.cap, executor))
@@ -57,7 +58,14 @@ private[streamjoin] object IndexReading {
       val width = header.fold(bucketWidths(number))(_.sides(number).bucketWidth)
       val isReplicated = replicated.exists(_.side.index == number)
       val heldBy = if (isReplicated) replicatedMemory.get else memory
-      new Buffer(number, layouts(number), width, heldBy, isDurable = !isReplicated)
+      new Buffer(
+        number,
+        layouts(number),
+        width,
+        heldBy,
+        isDurable = !isReplicated,
+        byLifetimes.lift(number).flatten
+      )
     }
     val index = new JoinIndex(buffers, memory, replicatedMemory)
     fill(index, segments, header, replicated, hasBase = false)
@@ -123,7 +131,7 @@ private[streamjoin] object IndexReading {
     val lacking = for {
       version <- header.toSeq
       buffer <- buffers
-      (bucket, number) <- buffer.rewind(version.sides(buffer.side).evictedBelow.toArray)
+      (bucket, number) <- buffer.rewind(version.sides(buffer.side))
     } yield (buffer.side, bucket, number)
     val loaded = new JoinIndex.Loaded(index.memory, segments)
     def make(side: Int, bucket: Long): Option[Segment] = bySide.get(side).map(_.newSegment(bucket))

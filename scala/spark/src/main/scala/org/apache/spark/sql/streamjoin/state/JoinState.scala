@@ -50,6 +50,8 @@ import streamjoin.core.Side
  *   limit for all indexes of the executor together
  * @param firstBatch
  *   the batch whose state is version 0 of the store
+ * @param byLifetimes
+ *   for each buffer, how its first rows decide the width of its buckets, if they do
  */
 final private[streamjoin] class JoinState(
     store: StateStore,
@@ -59,7 +61,8 @@ final private[streamjoin] class JoinState(
     cached: Option[JoinIndex],
     replicated: Option[JoinState.ReplicatedSide] = None,
     executor: ExecutorMemory.Limit = ExecutorMemory.unlimited,
-    firstBatch: Long = 0
+    firstBatch: Long = 0,
+    byLifetimes: Seq[Option[LifetimeWidth]] = Nil
 ) {
   private val segments = new SegmentStore(store, firstBatch)
   private val header =
@@ -81,7 +84,7 @@ final private[streamjoin] class JoinState(
     else if (rewound) IndexReading.rewind(cached.get, segments, header, replicated)
     else {
       cached.foreach(_.close())
-      IndexReading.read(segments, header, layouts, bucketWidths, budget, replicated, executor)
+      IndexReading.read(segments, header, layouts, bucketWidths, budget, replicated, executor, byLifetimes)
     }
   // No version equals the index until the next commit.
   index.begin(header.map(_.token))

@@ -8,8 +8,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * The times of the other input that a row can match: from the latest `time - constant` of `lower`
  * to the earliest `time + constant` of `upper`, inclusive. Here `time` is one of the row's own
  * times, by position; the range applies to the times by which the other input's rows are bucketed.
+ *
+ * @param others
+ *   ranges of its other expiring times, in order, which rule out segments but no rows. So a range
+ *   with an open end, as of rows that carry the time at which they leave, does not lead to all
+ *   later segments.
  */
-final private[streamjoin] case class ProbeTimeRange(lower: Seq[(Int, Long)], upper: Seq[(Int, Long)]) {
+final private[streamjoin] case class ProbeTimeRange(
+    lower: Seq[(Int, Long)],
+    upper: Seq[(Int, Long)],
+    others: Seq[ProbeTimeRange] = Nil
+) {
   private val lowerAt = lower.map(_._1).toArray
   private val lowerBy = lower.map(_._2).toArray
   private val upperAt = upper.map(_._1).toArray
@@ -94,6 +103,10 @@ final private[streamjoin] class MatchIterator(
   private var a: Probing = _
   private var b: Segment = _
 
+  /** The number of times that a segment was probed by another one. */
+  private[state] def probes: Int = pairsOfSegments
+  private var pairsOfSegments = 0
+
   private var row = -1
   private var index: SegmentIndex = _
   private var candidate = 0
@@ -164,7 +177,11 @@ final private[streamjoin] class MatchIterator(
       if (probingAt < probingEnd) {
         val candidates = probed(probedAt)
         val next = probing(probingAt)
-        if (next.to >= candidates.lowest(0) && (candidates.isLoaded || mayMeet(next, candidates))) {
+        if (
+          next.to >= candidates.lowest(0) && next.reaches(candidates) &&
+          (candidates.isLoaded || mayMeet(next, candidates))
+        ) {
+          pairsOfSegments += 1
           if (b == null) {
             b = candidates
             other.load(b, store)
@@ -264,6 +281,21 @@ final private class Probing(val segment: Segment, reach: ProbeTimeRange) {
   var lastFrom: Long = Long.MinValue
   var firstTo: Long = Long.MaxValue
 
+  /** The first and the last of the other expiring times that any row can match. */
+  private val others = reach.others.toArray
+  private val otherFrom = Array.fill(others.length)(Long.MaxValue)
+  private val otherTo = Array.fill(others.length)(Long.MinValue)
+
+  /** Whether a segment may have matches, by the other expiring times of its rows. */
+  def reaches(candidates: Segment): Boolean = {
+    var at = 0
+    while (
+      at < others.length && otherFrom(at) <= candidates.highest(at + 1) &&
+      otherTo(at) >= candidates.lowest(at + 1)
+    ) at += 1
+    at == others.length
+  }
+
   locally {
     val all = segment.keys.hashes
     var row = 0
@@ -276,6 +308,12 @@ final private class Probing(val segment: Segment, reach: ProbeTimeRange) {
       lastFrom = math.max(lastFrom, froms(row))
       firstTo = math.min(firstTo, tos(row))
       to = math.max(to, tos(row))
+      var at = 0
+      while (at < others.length) {
+        otherFrom(at) = math.min(otherFrom(at), others(at).from(segment, place))
+        otherTo(at) = math.max(otherTo(at), others(at).to(segment, place))
+        at += 1
+      }
       row += 1
     }
   }

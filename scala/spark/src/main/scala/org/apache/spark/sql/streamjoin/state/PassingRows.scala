@@ -28,7 +28,7 @@ final private[streamjoin] class PassingRows(
   }
 
   /** Frees the memory of the current block. */
-  def drop(): Unit = block.rewind(block.evictedBelow): Unit
+  def drop(): Unit = block.clear()
 }
 
 private object PassingRows {

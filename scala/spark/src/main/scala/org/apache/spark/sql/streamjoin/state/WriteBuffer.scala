@@ -17,8 +17,10 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
  * task that receive them in different orders write the same segments, so a flag that is stored
  * under a row's number is valid for both.
  */
-final private[state] class WriteBuffer(layout: RowLayout, bucketWidth: Long, memory: IndexMemory) {
+final private[state] class WriteBuffer(layout: RowLayout, initialWidth: Long, memory: IndexMemory) {
   import WriteBuffer._
+
+  private var bucketWidth = initialWidth
 
   private val pages = mutable.ArrayBuffer.empty[Array[Byte]]
   private var page: Array[Byte] = _
@@ -30,6 +32,12 @@ final private[state] class WriteBuffer(layout: RowLayout, bucketWidth: Long, mem
   private val ends = mutable.ArrayBuffer.empty[Int]
 
   def isEmpty: Boolean = pages.isEmpty
+
+  /** Changes the width of the buckets of the next rows, while there are none. */
+  def bucketBy(width: Long): Unit = {
+    assert(isEmpty, s"$count rows are in buckets of another width")
+    bucketWidth = width
+  }
 
   /** Number of collected rows. */
   def count: Int = rows

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, Join, Log
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
-import org.apache.spark.sql.types.{DataType, TimeType}
+import org.apache.spark.sql.types.{DataType, DateType, TimeType, TimestampNTZType}
 
 /**
  * The time of a batch in a condition: `now()`, `current_time()`, `current_timestamp()`,
@@ -26,6 +26,14 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
 
   /** The text is the same in all runs: a checkpoint accepts only its original condition. */
   override def prettyName: String = "current_batch_timestamp"
+
+  /** As a user would write it. */
+  def written: Expression = dataType match {
+    case DateType => CurrentDate(timeZoneId)
+    case TimestampNTZType => LocalTimestamp(timeZoneId)
+    case time: TimeType => CurrentTime(Literal(time.precision), timeZoneId)
+    case _ => CurrentTimestamp()
+  }
 
   private def at(millis: Long): Literal = dataType match {
     case time: TimeType =>

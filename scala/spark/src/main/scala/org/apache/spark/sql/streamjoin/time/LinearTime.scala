@@ -85,6 +85,8 @@ private[streamjoin] object LinearTime {
   private def sum(expression: Expression): Result = expression match {
     case attribute: Attribute if attribute.dataType == TimestampType =>
       Right(Zero.copy(plus = Seq(attribute)))
+    case ApartTime(of, least, most) =>
+      Right(Zero.copy(plus = Seq(of), constant = least, above = Math.subtractExact(most, least)))
     case Alias(child, _) => sum(child)
     case KnownNotNull(child) => sum(child)
     case KnownNullable(child) => sum(child)
@@ -114,7 +116,7 @@ private[streamjoin] object LinearTime {
   private def both(left: Expression, right: Expression)(f: (LinearTime, LinearTime) => LinearTime): Result =
     for { l <- sum(left); r <- sum(right) } yield f(l, r)
 
-  private def isInterval(expression: Expression): Boolean = expression.dataType match {
+  def isInterval(expression: Expression): Boolean = expression.dataType match {
     case _: DayTimeIntervalType | CalendarIntervalType => true
     case _ => false
   }

@@ -92,42 +92,33 @@ final private[streamjoin] case class Continuity(
     copy(kept = replacing(batch, kept)(next)(_.copy(from = batch)))
 
   /**
-   * After a batch: forgets the floors that every output watermark has passed, and the gaps that are
-   * closed.
+   * After a batch: forgets the floors that every output watermark has passed, the gaps that are
+   * closed, and what belongs to operators that the query no longer has.
    *
    * @param now
    *   what each operator has passed with the batch, without regard to floors
    */
-  def after(batch: Long, now: Map[Int, Passed]): Continuity = {
+  def after(now: Map[Int, Passed]): Continuity = {
     def hasReached(ordinal: Int, floor: Passed) = now.get(ordinal).exists { reached =>
       Continuity.isAtLeast(reached.outputs, floor.outputs) && reached.forSpark >= floor.forSpark &&
       Continuity.isAtLeast(reached.evicted, floor.evicted)
     }
-    // In the first batch of a changed query, what was passed before has the keys of the old one.
-    def before(ordinal: Int) =
-      floor(ordinal).filter(_.from == batch).map(_.passed).orElse(passed.get(ordinal))
-    val passedNow = now.map { case (ordinal, reached) =>
-      val all = floor(ordinal).fold(reached)(floor => highest(reached, floor.passed))
-      // With a shorter delay, the newest time does not follow from the watermark.
-      ordinal -> all.copy(newest = highest(all.newest, before(ordinal).fold(Seq.empty[Long])(_.newest)))
+    def keptAfter(ordinal: Int, rows: WeakerConstraints) = rows.key.fold(Option(rows)) { key =>
+      def time(of: Passed => Seq[Long]) =
+        now.get(ordinal).flatMap(of(_).lift(key)).filter(_ != Watermark.Undefined)
+      rows.after(time(_.evicted), time(_.newest), areMoreBelow(ordinal))
     }
+    def left[A](all: Map[Int, Seq[A]])(of: (Int, Seq[A]) => Seq[A]) =
+      each(all.filter { case (ordinal, _) => now.contains(ordinal) }.transform(of))(identity)
     Continuity(
-      passedNow,
-      each(floors)(_.filter(_.counts)).filterNot { case (ordinal, all) =>
-        all.forall(floor => hasReached(ordinal, floor.passed))
+      now.map { case (ordinal, reached) =>
+        ordinal -> floor(ordinal).fold(reached)(floor => highest(reached, floor.passed))
       },
-      each(gaps.transform((ordinal, _) => open(ordinal, now.get(ordinal).fold(Seq.empty[Long])(_.evicted))))(
-        identity
-      ),
-      each(kept.transform { (ordinal, all) =>
-        def time(of: Map[Int, Passed], key: Int)(times: Passed => Seq[Long]) =
-          of.get(ordinal).flatMap(times(_).lift(key)).filter(_ != Watermark.Undefined)
-        all.filter(_.counts).flatMap { rows =>
-          rows.key.fold(Option(rows)) { key =>
-            rows.after(time(now, key)(_.evicted), time(passedNow, key)(_.newest), areMoreBelow(ordinal))
-          }
-        }
-      })(identity)
+      left(floors) { (ordinal, all) =>
+        all.filter(floor => floor.counts && !hasReached(ordinal, floor.passed))
+      },
+      left(gaps)((ordinal, _) => open(ordinal, now(ordinal).evicted)),
+      left(kept)((ordinal, all) => all.filter(_.counts).flatMap(keptAfter(ordinal, _)))
     )
   }
 

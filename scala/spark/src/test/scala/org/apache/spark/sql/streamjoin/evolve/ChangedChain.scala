@@ -42,6 +42,8 @@ final private[evolve] case class Link(
     row.time - own.time >= lowest && row.time - own.time <= highest
   }
 
+  def holds(a: ChainRow, row: ChainRow): Boolean = holds(Map("a" -> a), row)
+
   def holds(rows: Map[String, ChainRow], row: ChainRow): Boolean = {
     val a = rows("a")
     a.id == row.id && isWithin(rows, row) && (a.v + row.v) % 3 != but

@@ -24,11 +24,12 @@ final private[evolve] class ChangedInterval(seed: Int) extends ChangedStory(seed
       highest: Bound,
       pair: String,
       only: Option[String],
-      equal: Seq[String]
+      equal: Seq[String],
+      lifetime: String
   ) {
     def trace: Trace = {
       val lines = Seq(s"join: $how", "left: time", "right: time") ++
-        Option.when(carries)("carried: left.until right.until") ++
+        (if (carries) Seq("carries: left.until", "carries: right.until", s"lifetime: $lifetime") else Nil) ++
         equal.map(column => s"on: left.$column = right.$column") ++
         Seq(below, above, s"on: $passed") ++ only.map("on: " + _)
       TraceParser.parse(s"seed $seed", lines.mkString("\n"))
@@ -59,13 +60,16 @@ final private[evolve] class ChangedInterval(seed: Int) extends ChangedStory(seed
     val equal = if (hasEquality) one(Seq("id"), Seq("id"), Seq("id") ++ more) else Nil
     val highest = lowest + choice.between(0L, 10L)
     def by(seconds: Long) = Bound(one(columns: _*), seconds)
-    Query(name, by(lowest), by(highest), one(pairs: _*), only, equal)
+    Query(name, by(lowest), by(highest), one(pairs: _*), only, equal, one(lifetimes: _*))
   }
 
   override def keepsLabels: Boolean = true
 
+  /** Whether rows of a side leave by what they carry. */
+  private def hasValue: Boolean = Seq(first.lowest, first.highest).exists(_.column == "until")
+
   override protected def queries: Seq[(String, Trace)] = {
-    val Query(_, lowest, highest, pair, _, equal) = first
+    val Query(_, lowest, highest, pair, _, equal, lifetime) = first
     def more = choice.between(1L, 8L)
     val span = highest.seconds - lowest.seconds
     val bounds = Seq(
@@ -88,7 +92,10 @@ final private[evolve] class ChangedInterval(seed: Int) extends ChangedStory(seed
       if (only.isDefined) Nil
       else ChangedInterval.types(name).map(how => s"to $how" -> first.copy(how = how))
     // A change of the type is as likely as one of the bounds.
-    val both = bounds ++ byOthers ++ equalities.take(2) ++
+    val lasting = lifetimes
+      .filter(other => hasValue && other != lifetime)
+      .map(other => s"lifetime $other" -> first.copy(lifetime = other))
+    val both = bounds ++ byOthers ++ lasting ++ equalities.take(2) ++
       (if (types.isEmpty) Nil else Seq.fill(4)(one(types: _*)))
     both.map { case (what, query) => what -> query.trace }
   }
@@ -100,14 +107,15 @@ final private[evolve] class ChangedInterval(seed: Int) extends ChangedStory(seed
     if low != first.lowest.column || high != first.highest.column
   } yield s"by $low and $high" -> first.copy(
     lowest = first.lowest.copy(column = low),
-    highest = first.highest.copy(column = high)
+    highest = first.highest.copy(column = high),
+    lifetime = one(lifetimes: _*)
   )
 
   override val random: RandomStory = new RandomStory(seed) {
     override val origin: Long = pick(0L, 1717200000L)
     override val trace: Trace = first.trace
 
-    override protected def more(side: Side, now: Long): Map[String, Option[Long]] =
+    override protected def more(now: Long): Map[String, Option[Long]] =
       Option.when(carries)("until" -> value(now + this.random.between(-9L, 16L))).toMap
 
     override def toString: String =
@@ -119,6 +127,10 @@ final private[evolve] class ChangedInterval(seed: Int) extends ChangedStory(seed
 }
 
 private object ChangedInterval {
+
+  /** No row stays so long that the first of them fails the query. */
+  private val lifetimes = Seq("fail 100000", "fail 200000", "cut 5", "cut 9")
+
   private val pairs = Seq("left.v < right.v", "left.v > right.v", "left.v <= right.v + 9")
 
   /** How far the right time may be from another one; `until` is of the row that leaves by it. */
@@ -137,7 +149,7 @@ final private[evolve] class ChangedIntervalCore(first: Trace) extends ChangedCor
   private var trace = first
   private var core = CoreTrace.join(first)
 
-  /** By watermark key: rows below it have left, whatever the bounds are now. */
+  /** Rows below it have left, by the key of a time. */
   private var evictedBelow = Map.empty[Int, Long].withDefaultValue(Watermark.Undefined)
 
   /** Rows from before the change that cannot match any longer. */
@@ -153,35 +165,56 @@ final private[evolve] class ChangedIntervalCore(first: Trace) extends ChangedCor
       val leave = is.filtered.isDefined && side == Side.Left && !isFiltered
       side -> entries.filterNot(leave && _._2).map { case (row, matched) => (row, matched || counts) }
     }
-    val bounds = CoreTrace.bounds(to)
-    val compared = bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).map(to.timed)
-    def canMatch(side: Side)(entry: (TraceRow, Boolean)) = CoreTrace.input(to, side).matchable(entry._1) &&
-      compared.filter(_.side == side).forall(column => entry._1.values(column.name).isDefined)
-    // By another time, no row has left.
-    evictedBelow =
-      evictedBelow.filter { case (key, _) => bounds.expires(key) }.withDefaultValue(Watermark.Undefined)
+    evictedBelow = evictedBy(to)
     leaving = for {
       (side, entries) <- rows.toSeq
       if is.pads(side)
-      (row, matched) <- entries.filterNot(canMatch(side))
+      (row, matched) <- entries.filterNot(entry => canMatch(to, entry._1))
       if !matched
     } yield Output.Alone(side, row)
     trace = to
-    core =
-      CoreTrace.join(to, kept.copy(rows = rows.transform((side, entries) => entries.filter(canMatch(side)))))
+    core = CoreTrace.join(
+      to,
+      kept.copy(rows = rows.transform((_, entries) => entries.filter(entry => canMatch(to, entry._1))))
+    )
   }
 
-  private def limits(eviction: Map[Int, Long]): Map[Int, Long] = trace.timed.indices.map { key =>
-    val now = core.bounds.evictionLimit(
-      key,
-      in => math.max(core.watermark(in), eviction.getOrElse(in, Watermark.Undefined))
-    )
-    key -> math.max(now, evictedBelow(key))
-  }.toMap
+  private def canMatch(of: Trace, row: TraceRow): Boolean = {
+    val (bounds, input) = (CoreTrace.bounds(of), CoreTrace.input(of, row.side))
+    val compared = bounds.tightest.flatMap(bound => Seq(bound.out, bound.in)).filter(bounds.keys(row.side))
+    input.matchable(row) && compared.forall(input.time(row, _).isDefined)
+  }
 
-  private def isBelow(row: TraceRow, limits: Map[Int, Long]): Boolean = trace.timed.indices.exists { key =>
-    val column = trace.timed(key)
-    column.side == row.side && row.values(column.name).exists(_ < limits(key))
+  /** By the times of another query: by a time that did not expire rows, no row has left. */
+  private def evictedBy(to: Trace): Map[Int, Long] = {
+    val (bounds, was) = (CoreTrace.bounds(to), CarriedTerm.of(trace))
+    val values = for {
+      now <- CarriedTerm.of(to)
+      before <- was.find(term => term.value == now.value) if !isLonger(trace.lifetime, to.lifetime)
+    } yield now.key -> evictedBelow(before.key)
+    (evictedBelow.filter { case (key, _) => to.keys.indices.contains(key) && bounds.expires(key) } ++ values)
+      .withDefaultValue(Watermark.Undefined)
+  }
+
+  private def isLonger(before: TraceLifetime, now: TraceLifetime): Boolean =
+    before.cuts && now.max.forall(_ > before.max.get)
+
+  private def keys(side: Side): Set[Int] = core.bounds.keys(side)
+
+  private def limits(eviction: Map[Int, Long]): Map[Int, Long] = Side.both
+    .flatMap(keys)
+    .map { key =>
+      val now = core.bounds.evictionLimit(
+        key,
+        in => math.max(core.watermark(in), eviction.getOrElse(in, Watermark.Undefined))
+      )
+      key -> math.max(now, evictedBelow(key))
+    }
+    .toMap
+
+  private def isBelow(row: TraceRow, limits: Map[Int, Long]): Boolean = {
+    val input = CoreTrace.input(trace, row.side)
+    keys(row.side).exists(key => input.time(row, key).exists(_ < limits(key)))
   }
 
   override def onBatch(

@@ -12,6 +12,10 @@ final private[state] case class Fate(
     removeOther: Boolean
 )
 
+private[state] object Fate {
+  val nothing: Fate = Fate(flagOwn = false, flagOther = false, removeOwn = false, removeOther = false)
+}
+
 /** A row as a plain map keeps it. */
 final private[state] case class Kept(side: Side, row: TestRow, matched: Boolean = false)
 
@@ -36,11 +40,15 @@ final private[state] case class JoinStateModel(
     (for {
       own <- fresh
       other <- others.getOrElse(own.key, Nil)
-      time = other.row.times(bucketed)
-      if reach.lower.forall { case (at, by) => time >= JoinStateModel.clamp(BigInt(own.times(at)) - by) }
-      if reach.upper.forall { case (at, by) => time <= JoinStateModel.clamp(BigInt(own.times(at)) + by) }
+      if JoinStateModel.reaches(own, other.row.times(bucketed), reach)
     } yield own.number -> other.row.number).toSet
   }
+
+  /** Whether a row of a side reaches the other expiring times of a row of the other side. */
+  def inReachOfOthers(side: Side, reach: ProbeTimeRange)(own: Long, other: Long): Boolean =
+    expiring(side.other).tail.zip(reach.others).forall { case (at, range) =>
+      JoinStateModel.reaches(rows(own).row, rows(other).row.times(at), range)
+    }
 
   def met(own: Long, other: Long, fate: Fate): JoinStateModel = {
     val flagged =
@@ -72,6 +80,10 @@ private[state] object JoinStateModel {
       Seq(Side.Left, Side.Right).map(s => s -> expiring(s).map(_ => Long.MinValue)).toMap,
       expiring
     )
+
+  private def reaches(own: TestRow, time: Long, range: ProbeTimeRange): Boolean =
+    range.lower.forall { case (at, by) => time >= clamp(BigInt(own.times(at)) - by) } &&
+      range.upper.forall { case (at, by) => time <= clamp(BigInt(own.times(at)) + by) }
 
   /** Saturates at the ends of the range of longs. */
   def clamp(exact: BigInt): Long = exact.max(Long.MinValue).min(Long.MaxValue).toLong

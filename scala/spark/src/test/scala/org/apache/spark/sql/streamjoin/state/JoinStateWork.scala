@@ -51,9 +51,19 @@ final private[state] class JoinStateTraits(random: Random) {
   private def constant(): Long =
     if (isAnywhere || oneIn(12)) one(ends: _*) else random.between(-10L, 40L) * scale
   private def bounds(): Seq[(Int, Long)] = Seq.fill(one(0, 1, 1, 1, 2))(random.nextInt(2) -> constant())
-  val reaches: Map[Side, ProbeTimeRange] = Side.both.map(_ -> ProbeTimeRange(bounds(), bounds())).toMap
+  private def range(): ProbeTimeRange = ProbeTimeRange(bounds(), bounds())
+  val reaches: Map[Side, ProbeTimeRange] = Side.both.map { side =>
+    side -> range().copy(others = expiring(side.other).tail.map(_ => range()))
+  }.toMap
 
   val bucketWidths: Seq[Long] = Seq.fill(2)(one(1L, 7L * scale, 25L * scale, 1000L * scale, Long.MaxValue))
+
+  /** On some sides, the first rows decide the width. */
+  val byLifetimes: Seq[Option[LifetimeWidth]] = Side.both.map { _ =>
+    Option.when(oneIn(3))(
+      LifetimeWidth(one(0, 1), one(0L, 30L * scale), one(1L, 7L * scale), one(50L * scale, 1L << 50), 8)
+    )
+  }
 
   // Sizes: few rows; many rows, which crowd the slots of a segment's index; wide rows, which fill
   // segments.
@@ -161,7 +171,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
   private def open(store: StateStore): JoinState = {
     val offered = if (oneIn(3)) None else cached
     val widths = if (version == 0) bucketWidths else Seq(3L, 5L) // from the header by then
-    val state = new JoinState(store, Side.both.map(rows(_).layout), widths, budget(), offered)
+    val layouts = Side.both.map(rows(_).layout)
+    val state = new JoinState(store, layouts, widths, budget(), offered, byLifetimes = byLifetimes)
     model = committed(version)
     withClue(s"version $version, an index at hand: ${offered.isDefined}: ") {
       assert(state.reused == (offered.isDefined && cachedIs.contains(version)))
@@ -193,6 +204,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
 
   private def meet(state: JoinState, side: Side, fresh: Seq[TestRow]): Unit = withClue(s"$side probes: ") {
     val expected = model.pairs(side, fresh, reaches(side))
+    val asked = model.inReachOfOthers(side, reaches(side))(_, _)
     val found = mutable.Set.empty[(Long, Long)]
     val matches = state.matches(side, reaches(side))
     while (matches.next()) {
@@ -203,7 +215,8 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
       assert(model.rows.contains(other), s"one row of $pair has left")
       assert(matches.ownRow == rows(side)(model.rows(own).row))
       assert(matches.otherRow == rows(side.other)(model.rows(other).row))
-      val what = fate(side, own, other)
+      // By their other times, segments are ruled out, but not every row.
+      val what = if (asked(own, other)) fate(side, own, other) else Fate.nothing
       if (what.flagOwn) matches.flagOwn()
       if (what.flagOther) matches.flagOther()
       if (what.removeOwn) matches.removeOwn()
@@ -211,7 +224,7 @@ final private[state] class JoinStateWork(seed: Int, provider: StateStoreProvider
       model = model.met(own, other, what)
     }
     val missed = (expected -- found).filter { case (own, other) =>
-      model.rows.contains(own) && model.rows.contains(other)
+      model.rows.contains(own) && model.rows.contains(other) && asked(own, other)
     }
     assert(missed.isEmpty, "pairs of rows that did not leave are missing")
     assert(!matches.next(), "the iterator stays at its end")

@@ -5,8 +5,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.evolve.TimeNames
 
-import streamjoin.core.Watermark.Undefined
-
 /** What is recorded for a changed query, and what is left of it if the change is abandoned. */
 class ContinuitySuite extends AnyFunSuite {
 
@@ -44,22 +42,13 @@ class ContinuitySuite extends AnyFunSuite {
   }
 
   test("after its first batch, what was replaced is forgotten") {
-    val after = changed.after(7, Map(0 -> passed(15)))
+    val after = changed.after(Map(0 -> passed(15)))
     assert(after.floors == Map(0 -> Seq(OutputFloor(7, passed(20)))))
     assert(after.gaps(0).map(_.from) == Seq(7, 7))
     assert(after.passed(0).outputs == Seq(20))
     assert(
-      after.after(8, Map(0 -> passed(20).copy(evicted = Seq(300, 100)))) ==
+      after.after(Map(0 -> passed(20).copy(evicted = Seq(300, 100)))) ==
         Continuity(Map(0 -> passed(20).copy(evicted = Seq(300, 100))))
-    )
-  }
-
-  test("the newest time does not go back with a shorter delay") {
-    val shorter = passed(10, 20).copy(newest = Seq(40))
-    assert(old.after(4, Map(0 -> shorter)).passed(0).newest == Seq(50))
-    // Those of the first batch have the keys of the changed query.
-    assert(
-      changed.after(7, Map(0 -> passed(20).copy(newest = Seq(Undefined, 60)))).passed(0).newest == Seq(50, 60)
     )
   }
 
@@ -78,20 +67,20 @@ class ContinuitySuite extends AnyFunSuite {
     val begun = Continuity().withKept(
       Map(0 -> Seq(rows(Some(0), Some(100), Some(9))), 1 -> Seq(rows(Some(0), None, None)))
     )
-    def next(of: Continuity, batch: Long, evicted: Long, newest: Long) = {
+    def next(of: Continuity, evicted: Long, newest: Long) = {
       val now = Passed(Nil, 0, evicted = Seq(evicted), newest = Seq(newest))
-      read(of).after(batch, Map(0 -> now, 1 -> now))
+      read(of).after(Map(0 -> now, 1 -> now))
     }
     assert(begun.weaker == Map(0 -> Map((1, 0) -> Some(9)), 1 -> Map((1, 0) -> None)))
-    val first = next(begun, 7, evicted = 99, newest = 5000)
+    val first = next(begun, evicted = 99, newest = 5000)
     assert(first.weaker == begun.weaker)
-    val second = next(first, 8, evicted = 100, newest = 6000)
+    val second = next(first, evicted = 100, newest = 6000)
     assert(second.weaker.keySet == Set(1))
     // From here on, no such row arrives.
-    val third = next(second, 9, evicted = 100, newest = 7000)
+    val third = next(second, evicted = 100, newest = 7000)
     assert(third.kept(1).map(_.below) == Seq(Some(8000)))
-    assert(next(third, 10, evicted = 7999, newest = 9000).weaker.keySet == Set(1))
-    assert(next(third, 10, evicted = 8000, newest = 9000) == next(Continuity(), 10, 8000, 9000))
+    assert(next(third, evicted = 7999, newest = 9000).weaker.keySet == Set(1))
+    assert(next(third, evicted = 8000, newest = 9000) == next(Continuity(), 8000, 9000))
   }
 
   test("after several changes, the constraints of all earlier rows count") {
@@ -99,7 +88,7 @@ class ContinuitySuite extends AnyFunSuite {
     assert(Continuity().withKept(Map(0 -> all)).weaker == Map(0 -> Map((1, 0) -> Some(13))))
     val none = rows(None, None, None)
     assert(Continuity().withKept(Map(0 -> (all :+ none))).weaker == Map(0 -> Map((1, 0) -> None)))
-    val kept = Continuity().withKept(Map(0 -> Seq(none))).after(7, Map(0 -> passed(15)))
+    val kept = Continuity().withKept(Map(0 -> Seq(none))).after(Map(0 -> passed(15)))
     assert(kept.weaker.keySet == Set(0), "rows that may stay")
   }
 }

@@ -2,16 +2,11 @@ package org.apache.spark.sql.streamjoin.joins.interval
 
 import java.util.concurrent.TimeUnit
 
-import scala.util.{Failure, Success, Try}
-
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.evolve.RecordedValue
-import org.apache.spark.sql.types.{DataType, TimestampType}
 
 import streamjoin.core.{Side, Watermark}
 
@@ -62,12 +57,13 @@ private[streamjoin] object MaxLifetime {
   def of(conf: SQLConf): MaxLifetime = {
     val beyond = conf.getConf(StreamJoinConf.BeyondMaxLifetime)
     MaxLifetime(
-      Option.when(beyond != StreamJoinConf.Keep)(
-        TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.MaxLifetime))
-      ),
+      Option.when(beyond != StreamJoinConf.Keep)(longest(conf)),
       beyond
     )
   }
+
+  /** The setting, in microseconds. */
+  def longest(conf: SQLConf): Long = TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.MaxLifetime))
 }
 
 /**
@@ -75,16 +71,19 @@ private[streamjoin] object MaxLifetime {
  *
  * @param key
  *   number of the value: those of values follow the watermark keys
- * @param time
- *   watermark key of the event time from which the longest lifetime counts; none without a limit
+ * @param from
+ *   watermark key of the event time from which lifetimes count
  */
 final private[streamjoin] case class CarriedKey(
     bound: CarriedBound,
     key: Int,
-    time: Option[Int],
+    from: Int,
     max: MaxLifetime
 ) {
   def side: Side = bound.side
+
+  /** The key from which the longest lifetime counts; none without a limit. */
+  def time: Option[Int] = max.micros.map(_ => from)
 
   /** How far the time may be behind the other side's, by the longest lifetime. */
   def longest: Option[Long] = max.micros.map(Watermark.postponed(_, -bound.postpone))
@@ -112,70 +111,4 @@ final private[streamjoin] case class CarriedKey(
   def record: RecordedValue = RecordedValue(key, zone, max.beyond, time, max.micros)
 
   private def zone: String = EquiKeys.zone(Seq(bound.value))
-}
-
-/**
- * A value that decides how long its row is kept. If it cannot be computed, as when a sum of
- * timestamps overflows, the row is kept as long as a row may be: plain Spark computes the value
- * only for pairs with equal keys, so a row without a match must not fail the query.
- *
- * @param time
- *   event time of the row
- * @param max
- *   longest distance of the value from that time, in microseconds
- * @param cuts
- *   whether a value further away is cut
- */
-final private[streamjoin] case class CarriedValue(
-    value: Expression,
-    time: Option[Expression],
-    max: Option[Long],
-    cuts: Boolean
-) extends Expression
-    with CodegenFallback {
-  override def children: Seq[Expression] = value +: time.toSeq
-  override def nullable: Boolean = true
-  override def dataType: DataType = TimestampType
-  override def prettyName: String = "carried_value"
-
-  override def eval(input: InternalRow): Any = Try(value.eval(input)) match {
-    case Failure(_) => latest(input)
-    case Success(micros: Long) if cuts => math.min(micros, latest(input))
-    case Success(computed) => computed
-  }
-
-  private def latest(input: InternalRow): Long = time.map(_.eval(input)) match {
-    case Some(from: Long) => Watermark.postponed(from, -max.get)
-    case _ => Long.MaxValue
-  }
-
-  override protected def withNewChildrenInternal(children: IndexedSeq[Expression]): CarriedValue =
-    copy(value = children.head, time = children.lift(1))
-}
-
-/**
- * Whether a time of one side is at most the longest lifetime after a time of the other; if strict,
- * less than that.
- */
-final private[streamjoin] case class WithinLifetime(
-    left: Expression,
-    right: Expression,
-    micros: Long,
-    strict: Boolean
-) extends BinaryExpression
-    with CodegenFallback
-    with Predicate {
-  override def prettyName: String = "within_lifetime"
-  override def nullIntolerant: Boolean = true
-
-  override def sql: String =
-    s"(${left.sql} ${if (strict) "<" else "<="} ${right.sql} + $micros microseconds)"
-
-  override protected def nullSafeEval(time: Any, from: Any): Any = {
-    val (own, last) = (time.asInstanceOf[Long], Watermark.postponed(from.asInstanceOf[Long], -micros))
-    if (strict) own < last else own <= last
-  }
-
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): WithinLifetime =
-    copy(left = newLeft, right = newRight)
 }

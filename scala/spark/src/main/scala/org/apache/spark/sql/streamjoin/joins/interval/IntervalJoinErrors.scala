@@ -3,11 +3,12 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.{UndefinedWatermark, WatermarkLineage}
-import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
+import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.operator.explain.JoinNames
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
+import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime, TimeComparison}
 import org.apache.spark.sql.types.TimestampType
 
 import streamjoin.core.{JoinType, Side}
@@ -25,6 +26,9 @@ final private[streamjoin] class IntervalJoinErrors(
   private val inSql: Boolean = Wording.isSql(join)
   private val names: JoinNames = JoinNames.copyable(join.left, join.right, conjuncts)
   import names.{column, columns, name, text}
+
+  /** A comparison, without its parentheses. */
+  private def unwrapped(comparison: Expression): String = text(comparison).stripPrefix("(").stripSuffix(")")
 
   private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
@@ -59,9 +63,28 @@ final private[streamjoin] class IntervalJoinErrors(
         "rewrite" -> example(unbounded),
         "within" -> (if (inSql) "write JOIN ... WITHIN 1h ON ..."
                      else "write sj.join(left, right, on, within=\"1 hour\")"),
+        "carried" -> carried(unbounded).fold("")(bound => s"or by an end that each row carries,\n$bound,\n"),
         "closest" -> closest.fold("")(call => s"or match each row only with the closest one, by\n$call,\n")
       ): _*
     )
+  }
+
+  /** A bound by a column that may be the end of its row, if a side without a bound has one. */
+  private def carried(unbounded: Seq[Side]): Option[String] = (for {
+    side <- unbounded
+    own <- marked(side).filterNot(EventTime.isWindow).headOption.toSeq
+    in <- marked(side.other).filterNot(EventTime.isWindow).headOption.toSeq
+    end <- plan(side).output.find(column => column.dataType == TimestampType && mayBeEnd(column))
+  } yield {
+    val (from, of, until) = (column(side, own), column(side.other, in), column(side, end))
+    if (unbounded.size == 1) s"$of <= $until" else s"$of BETWEEN $from AND $until"
+  }).headOption
+
+  private def mayBeEnd(column: Attribute): Boolean = {
+    val isBeginning = conjuncts.flatMap(TimeComparison.pairs).exists { case (_, less, _) =>
+      less.references.contains(column)
+    }
+    !isBeginning && !marked.values.flatten.exists(_.exprId == column.exprId)
   }
 
   /** If the times are compared in one direction only, the user may want an as-of join. */
@@ -82,7 +105,7 @@ final private[streamjoin] class IntervalJoinErrors(
     }
     found match {
       case Seq((conjunct, looksBack)) if joinType == JoinType.Inner || joinType == JoinType.LeftOuter =>
-        val compared = text(conjunct).stripPrefix("(").stripSuffix(")")
+        val compared = unwrapped(conjunct)
         Some(if (inSql) closestInSql(compared, looksBack) else closestInApi(compared, looksBack))
       case _ => None
     }
@@ -112,15 +135,41 @@ final private[streamjoin] class IntervalJoinErrors(
     )
   }
 
+  /** The rewrite has the end that the OR gives each row, and a bound for the other side. */
+  def endInOr(side: Side, or: NoBound.InsideOr, unbounded: Seq[Side]): AnalysisException = {
+    val ends = unbounded.flatMap(each => or.ends.find(_.side == each))
+    val others = unbounded.filterNot(each => ends.exists(_.side == each))
+    val replaces = ends.forall(_.replaces)
+    val bounds = ends.map(end => unwrapped(end.conjunct)) ++
+      others.map(each => example(Seq(each)))
+    StreamJoinErrors.analysis(
+      "STREAMJOIN_END_IN_OR",
+      common(side) ++ Seq(
+        "conjunct" -> text(or.conjunct),
+        "rewrite" -> ((if (replaces) Nil else Seq(text(or.conjunct))) ++ bounds).mkString(" AND "),
+        "limit" -> DurationText.of(MaxLifetime.longest(SQLConf.get)),
+        "cut" -> Wording.setting(StreamJoinConf.BeyondMaxLifetime.key, StreamJoinConf.Cut, inSql)
+      ): _*
+    )
+  }
+
   def notConstant(side: Side, varying: NoBound.NotConstant, unbounded: Seq[Side]): AnalysisException =
     StreamJoinErrors.analysis(
       "STREAMJOIN_BOUND_NOT_CONSTANT",
       common(side) ++ Seq(
         "conjunct" -> text(varying.conjunct),
         "reason" -> varying.reason,
-        "rewrite" -> s"${text(varying.conjunct)} AND ${example(unbounded, varying.longest)}"
+        "carried" -> varying.instead.filter(bound => unbounded.contains(bound.side)).fold("") { bound =>
+          s"Write, in place of it,\n${unwrapped(bound.conjunct)},\nby which each row leaves at its own end. Otherwise:\n"
+        },
+        "rewrite" -> (copied(varying.conjunct).toSeq :+ example(unbounded, varying.longest)).mkString(" AND ")
       ): _*
     )
+
+  /** A conjunct as text; none if it has parts that no text has. */
+  private def copied(conjunct: Expression): Option[String] = Option.when(
+    !SubqueryExpression.hasSubquery(conjunct) && !conjunct.exists(_.isInstanceOf[PythonFuncExpression])
+  )(text(conjunct))
 
   /** @param times those from which the longest lifetime could count */
   def ambiguousLifetime(bound: CarriedBound, times: Seq[Attribute]): AnalysisException =
@@ -134,7 +183,7 @@ final private[streamjoin] class IntervalJoinErrors(
     )
 
   def noWatermark(side: Side, unmarked: Attribute, bound: FoundBound): AnalysisException = {
-    val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(column(side, _))
+    val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(instant(side, _))
     val (advice, rewrite) =
       if (EventTime.isWindow(unmarked))
         "Declare one on the time column of the window, before window(...), for example:" ->
@@ -160,8 +209,8 @@ final private[streamjoin] class IntervalJoinErrors(
     plan.isInstanceOf[StatefulNode] || WatermarkLineage.isStateful(plan)
 
   /** The column that drives the bound loses its watermark in a join below. */
-  def undefinedWatermark(bound: FoundBound, where: UndefinedWatermark): AnalysisException =
-    where.rejected(s"The ${joinType.name} join of two streams (${text(bound.conjunct)})")
+  def undefinedWatermark(conjunct: Expression, where: UndefinedWatermark): AnalysisException =
+    where.rejected(s"The ${joinType.name} join of two streams (${text(conjunct)})")
 
   private def inSql(bound: FoundBound): String = {
     val (out, in) = (column(bound.side, bound.out), column(bound.side.other, bound.in))
@@ -178,11 +227,16 @@ final private[streamjoin] class IntervalJoinErrors(
       s"$right BETWEEN $left - INTERVAL $length AND $left + INTERVAL $length"
   }
 
-  private def time(side: Side): String = timeOf(side).fold(s"${side.name}.time")(column(side, _))
+  private def time(side: Side): String = timeOf(side).fold(s"${side.name}.time")(instant(side, _))
+
+  /** A window is compared with other times by its end. */
+  private def instant(side: Side, time: Attribute): String =
+    column(side, time) + (if (EventTime.isWindow(time)) ".end" else "")
 
   private def timeOf(side: Side): Option[Attribute] =
     shown(side)
       .find(!EventTime.isWindow(_))
+      .orElse(shown(side).headOption)
       .orElse(plan(side).output.find(_.dataType == TimestampType))
 }
 

@@ -97,6 +97,10 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override def watermarks: IndexedSeq[ColumnWatermark] = join.watermarks
 
+  /** Rows that carry their ends have an event time, even if they expire by the ends alone. */
+  override def firstTime(input: InputOutline): Option[Int] =
+    Side.both.find(side => input.side.contains(side.name)).map(join.observed)
+
   override protected def definition: OperatorSpec = join
 
   override protected def expiryKeys: Int = watermarks.size + join.carried.size
@@ -107,6 +111,10 @@ final private[streamjoin] case class IntervalJoinExec(
       if (IntervalJoinExec.keepsAll) Watermark.Undefined else join.bounds.evictionLimit(key, received)
     }
   }
+
+  override def lowestNeeded: Map[Int, Long] =
+    if (reports.value.size < numPartitions) Map.empty
+    else join.lowestNeeded.map(key => key -> lowestKept(key).getOrElse(Long.MaxValue)).toMap
 
   // Execution.
 
@@ -127,7 +135,7 @@ final private[streamjoin] case class IntervalJoinExec(
       join.broadcast,
       binding.get.steps(ordinal),
       lateRows,
-      observed(Side.both.map(side => join.bounds.bounded(side).headOption.filter(times.indices.contains))),
+      observed(Side.both.map(side => Some(join.observed(side)))),
       binding.get.observedRows(ordinal).samplesKeys &&
         leftKeys.nonEmpty && sides.values.forall(_.observedTime >= 0),
       leaving = binding.get.states.isTakenOver(ordinal) || binding.get.rewritten(ordinal).isDefined
@@ -156,16 +164,21 @@ final private[streamjoin] case class IntervalJoinExec(
     val watermarkKeys = join.keys(side)
     val keeping = join.bounds.bounded(side)
     val bounded = join.inBounds(side)
+    val byLifetimes = join.carried
+      .find(_.key == join.bucketed(side))
+      .map(one => BucketWidth.ofLifetimes(bounded.indexOf(one.from), delay))
     SideSpec(
       side,
       input(side).output,
       keys,
       watermarkKeys.map(key => InputTime(times(key), lateBelow(key))),
       bounded.map(key => BoundTime(time(key), key, Option.when(keeping.contains(key))(limits(key)))),
-      keeping.headOption.fold(-1)(watermarkKeys.indexOf(_)),
+      watermarkKeys.indexOf(join.observed(side)),
+      bounded.indexOf(join.observed(side)),
       used(ConjunctUse.OfSide(side)),
       reach(side, bounded),
-      bucketWidth(side, delay),
+      byLifetimes.fold(bucketWidth(join.bucketed(side), delay))(_.narrowest),
+      byLifetimes,
       join.carried.find(one => one.side == side && one.max.fails).map(lifetime(_, bounded))
     )
   }
@@ -197,12 +210,13 @@ final private[streamjoin] case class IntervalJoinExec(
    *   watermark keys of the columns in a bound, in the order of [[SideSpec.bounds]]
    */
   private def reach(side: Side, bounded: Seq[Int]): ProbeTimeRange = {
-    val target = join.bucketed(side.other)
     val bounds = join.bounds.tightest
-    ProbeTimeRange(
+    def range(target: Int) = ProbeTimeRange(
       bounds.collect { case TimeBound(`target`, in, postpone) => bounded.indexOf(in) -> postpone },
       bounds.collect { case TimeBound(out, `target`, postpone) => bounded.indexOf(out) -> postpone }
     )
+    val ranges = join.bounds.bounded(side.other).map(range)
+    ranges.head.copy(others = ranges.tail)
   }
 
   /**
@@ -210,14 +224,7 @@ final private[streamjoin] case class IntervalJoinExec(
    * a row, whichever is longer, plus the delay of the watermark. Rows leave memory one bucket at a
    * time.
    */
-  private def bucketWidth(side: Side, delay: BigInt): Long = {
-    val key = join.bucketed(side)
-    join.carried
-      .find(_.key == key)
-      .fold(ofConstants(key, delay))(one => BucketWidth.ofLifetimes(one.max.micros))
-  }
-
-  private def ofConstants(key: Int, delay: BigInt): Long = {
+  private def bucketWidth(key: Int, delay: BigInt): Long = {
     val ofValues = join.carried.flatMap(one => one.key +: one.time.toSeq).toSet
     val bounds =
       join.bounds.tightest.filter(bound => bound.out == key || bound.in == key && !ofValues(bound.out))
@@ -261,7 +268,10 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def words: Seq[String] =
     new IntervalJoinExplain(join, times, names, watermarksInWords)
-      .description(leftKeys, rightKeys, PredicateParts.all(conjuncts), numPartitions)
+      .description(leftKeys, rightKeys, PredicateParts.all(written), numPartitions)
+
+  /** The conditions as users write them: the bounds say where values are cut off. */
+  private def written: Seq[Expression] = conjuncts.filterNot(_.isInstanceOf[WithinLifetime])
 }
 
 private[streamjoin] object IntervalJoinExec {

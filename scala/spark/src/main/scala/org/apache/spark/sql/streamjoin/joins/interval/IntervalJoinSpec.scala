@@ -121,8 +121,24 @@ final private[streamjoin] case class IntervalJoinSpec(
 
   override def leavesBy(key: Int): Option[Int] = bounds.bounded(sides(key)).find(sides.indices.contains)
 
+  /**
+   * The watermark keys whose output watermarks depend on the lowest time in state, as far as tasks
+   * know it: for columns that expire rows.
+   */
+  def lowestNeeded: Seq[Int] =
+    Side.both.flatMap(side => bounds.bounded(side).filter(bounds.lowestNeeded(side)))
+
   /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
   def bucketed(side: Side): Int = bounds.bounded(side).head
+
+  /**
+   * The watermark key by which the rows of a side are observed: the first that expires them, or the
+   * one from which the time counts that they carry.
+   */
+  def observed(side: Side): Int = {
+    val first = bucketed(side)
+    carried.find(_.key == first).fold(first)(_.from)
+  }
 
   /**
    * The keys of the times in the stored rows of a side, and of the values that they carry: those

@@ -125,12 +125,12 @@ final private[streamjoin] class IntervalJoinTask(
     }
   }
 
-  /** The position of the time by which a row expires; none if it has no such time. */
-  private val expiryField: Map[Side, Option[Int]] = spec.sides.transform { (_, side) =>
-    Option.when(side.observedTime >= 0)(side.layout.times(0))
+  /** The field with the observed time; none if a row has no such time. */
+  private val observedField: Map[Side, Option[Int]] = spec.sides.transform { (_, side) =>
+    Option.when(side.observedTime >= 0)(side.layout.times(side.observedBound))
   }
   private val (leftTime, rightTime) =
-    (expiryField(Side.Left).getOrElse(-1), expiryField(Side.Right).getOrElse(-1))
+    (observedField(Side.Left).getOrElse(-1), observedField(Side.Right).getOrElse(-1))
   private val measures = observer != null && leftTime >= 0 && rightTime >= 0
 
   /** Handles a matching pair; returns the row to emit, or null. */

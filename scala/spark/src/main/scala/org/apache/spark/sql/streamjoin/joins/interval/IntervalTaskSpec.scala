@@ -13,7 +13,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   TaskInputs,
   TaskMetrics
 }
-import org.apache.spark.sql.streamjoin.state.{JoinState, RowLayout}
+import org.apache.spark.sql.streamjoin.state.{JoinState, LifetimeWidth, RowLayout}
 
 import streamjoin.core.{JoinType, Side}
 
@@ -49,6 +49,10 @@ final private[streamjoin] case class IntervalTaskSpec(
   override def layouts: Seq[RowLayout] = Side.both.map(sides(_).layout)
 
   override def bucketWidths: Seq[Long] = Side.both.map(sides(_).bucketWidth)
+
+  override def byLifetimes: Seq[Option[LifetimeWidth]] = Side.both.map(sides(_).byLifetimes)
+
+  override def observedTimes: Seq[Int] = Side.both.map(side => math.max(0, sides(side).observedBound))
 
   override def placed: Seq[Placement] = Side.both.map { side =>
     if (broadcast.contains(side)) Placement.InTask(IntervalTaskSpec.BroadcastKeeper)

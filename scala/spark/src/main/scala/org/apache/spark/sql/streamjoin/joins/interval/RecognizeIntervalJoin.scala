@@ -9,7 +9,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis._
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
-import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.streamjoin.time.{EventTime, LinearTime}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}
@@ -25,25 +25,40 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
   override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
     operator match {
       case join: Join if isMine(join) =>
-        val candidate = new Candidate(join, lineage)
+        // Fields of windows do not count where event times and constants are enough: by these, the
+        // state of such a join has its layout.
+        val plain = new Candidate(join, lineage, withWindows = false)
+        val candidate =
+          if (plain.isBoundedByConstants) plain else new Candidate(join, lineage, withWindows = true)
         candidate.rejection.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
           Recognition.Rejected(IntervalJoinKind.nodeName, _)
         )
       case _ => Recognition.NotApplicable
     }
 
-  final private class Candidate(join: Join, lineage: WatermarkLineage) {
+  /** @param withWindows whether the start and the end of a window are times, too */
+  final private class Candidate(join: Join, lineage: WatermarkLineage, withWindows: Boolean) {
     private val joinType = StreamJoinType.of(join.joinType).get
     private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
-    private val condition = new TimeBoundFinder(join.left.outputSet, join.right.outputSet)
-
-    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
 
     private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
+    private val inputs: Map[Side, InputTimes] = Side.both.map { side =>
+      side -> (if (withWindows) InputTimes.withWindows(plan(side), lineage, conjuncts)
+               else InputTimes(lineage.columns(plan(side))))
+    }.toMap
+
     /** The event-time columns of each side, with their watermarks. */
     private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] =
-      Side.both.map(side => side -> lineage.columns(plan(side))).toMap
+      inputs.transform((_, times) => times.marked)
+
+    private val condition = new TimeBoundFinder(
+      join.left.outputSet,
+      join.right.outputSet,
+      if (withWindows) InputTimes.in(Side.both.map(inputs)) else identity
+    )
+
+    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
 
     private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
     private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap
@@ -58,9 +73,14 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
     private def isBounded(side: Side): Boolean = usable.exists(bound => bound.side == side && moves(bound))
 
+    /** Whether event times and constants bound both sides. */
+    def isBoundedByConstants: Boolean = Side.both.forall(isBounded)
+
+    private val values: Seq[CarriedBound] = conjuncts.flatMap(condition.carried)
+
     /** A constant bound decides alone: the layout of the state does not depend on others. */
     private val byValue: Seq[CarriedBound] = Side.both.filterNot(isBounded).flatMap { side =>
-      conjuncts.flatMap(condition.carried).find { bound =>
+      values.find { bound =>
         bound.side == side && keyOf.get(bound.in.exprId).exists(watermarks(_).isDefined)
       }
     }
@@ -76,8 +96,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         byValue.filter(_.side != side).map(_.in)).distinctBy(_.exprId)
 
     private lazy val carried: Seq[CarriedKey] = byValue.zipWithIndex.map { case (bound, at) =>
-      val time = max.micros.map(_ => keyOf(driving(bound.side).head.exprId))
-      CarriedKey(bound, times.size + at, time, max)
+      CarriedKey(bound, times.size + at, keyOf(driving(bound.side).head.exprId), max)
     }
 
     /**
@@ -106,34 +125,57 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
       case _ => (Nil, Nil, join.condition)
     }
 
-    def rejection: Option[AnalysisException] = {
-      val rejections =
-        new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
-      unbounded.headOption
-        .map { side =>
-          val problems = conjuncts.flatMap(condition.problem)
-          lazy val inOr = problems.collectFirst {
-            case or: NoBound.InsideOr if or.bounds.exists(_.side == side) => or
-          }
-          lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant => conjunct }
-          val standing = for {
-            bound <- usable.find(_.side == side)
-            where <- UndefinedWatermark.of(watermarks(keyOf(bound.in.exprId)), plan(side.other))
-          } yield rejections.undefinedWatermark(bound, where)
-          standing
-            .orElse(
-              (for {
-                bound <- found if bound.side == side
-                unmarked <- Seq(bound.out, bound.in).find(c => !keyOf.contains(c.exprId))
-              } yield rejections.noWatermark(condition.sideOf(unmarked).get, unmarked, bound)).headOption
-            )
-            .orElse(inOr.map(rejections.boundInOr(side, _, unbounded)))
-            .orElse(varying.map(rejections.notConstant(side, _, unbounded)))
-            .getOrElse(rejections.unbounded(side, unbounded))
-        }
-        .orElse(byValue.find(bound => max.micros.isDefined && driving(bound.side).size > 1).map { bound =>
-          rejections.ambiguousLifetime(bound, driving(bound.side))
-        })
+    private lazy val rejections =
+      new IntervalJoinErrors(join, joinType, conjuncts, marked.transform((_, columns) => columns.map(_._1)))
+
+    def rejection: Option[AnalysisException] = unbounded.headOption
+      .map(notBounded)
+      .orElse(byValue.find(bound => max.micros.isDefined && driving(bound.side).size > 1).map { bound =>
+        rejections.ambiguousLifetime(bound, driving(bound.side))
+      })
+
+    private def notBounded(side: Side): AnalysisException = {
+      val problems = conjuncts.flatMap(condition.problem)
+      lazy val unmarked = for {
+        bound <- found if bound.side == side
+        column <- Seq(bound.out, bound.in).find(column => !keyOf.contains(column.exprId))
+      } yield rejections.noWatermark(condition.sideOf(column).get, column, bound)
+      lazy val endInOr = problems.collectFirst {
+        case or: NoBound.InsideOr if or.ends.exists(end => end.side == side && isCarried(end)) =>
+          rejections.endInOr(side, or, unbounded)
+      }
+      lazy val inOr = problems.collectFirst {
+        case or: NoBound.InsideOr if or.bounds.exists(_.side == side) =>
+          rejections.boundInOr(side, or, unbounded)
+      }
+      lazy val varying = problems.collectFirst { case conjunct: NoBound.NotConstant =>
+        rejections.notConstant(side, conjunct, unbounded)
+      }
+      standing(side)
+        .orElse(endInOr)
+        .orElse(unmarked.headOption)
+        .orElse(inOr)
+        .orElse(varying)
+        .getOrElse(rejections.unbounded(side, unbounded))
+    }
+
+    /** The watermark that drives a bound has been lost below. */
+    private def standing(side: Side): Option[AnalysisException] = {
+      val bounds = usable.filter(_.side == side).map(bound => bound.in -> bound.conjunct) ++
+        values.filter(_.side == side).map(bound => bound.in -> bound.conjunct)
+      (for {
+        (in, conjunct) <- bounds
+        key <- keyOf.get(in.exprId)
+        where <- UndefinedWatermark.of(watermarks(key), plan(side.other))
+      } yield rejections.undefinedWatermark(conjunct, where)).headOption
+    }
+
+    /** Whether an end is anything but an event time plus a constant. */
+    private def isCarried(end: EndInOr): Boolean = end.values.exists { value =>
+      LinearTime
+        .of(value)
+        .toOption
+        .forall(sum => sum.plus.size != 1 || sum.minus.nonEmpty || !keyOf.contains(sum.plus.head.exprId))
     }
 
     /** @param probed the two columns that a probe compares */

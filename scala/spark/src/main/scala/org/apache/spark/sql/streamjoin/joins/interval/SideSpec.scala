@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, StreamJoinErrors}
-import org.apache.spark.sql.streamjoin.state.{ProbeTimeRange, RowLayout}
+import org.apache.spark.sql.streamjoin.state.{LifetimeWidth, ProbeTimeRange, RowLayout}
 import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 
 import streamjoin.core.{Side, Watermark}
@@ -64,13 +64,18 @@ final private[streamjoin] case class Lifetime(
  *   columns in a time bound, those with an eviction limit first; a row with a null in one of them
  *   has no match
  * @param observedTime
- *   the place in `times` of the first of `bounds`, if it has an eviction limit, or -1
+ *   the place in `times` of the event time that is observed, or -1: the first of `bounds`, or that
+ *   from which a carried time counts
+ * @param observedBound
+ *   the place of that time in `bounds`, or -1
  * @param only
  *   condition on this side alone that a row must satisfy to have a match
  * @param reach
  *   times of the other side that a row can match, by the places in `bounds`
  * @param bucketWidth
  *   time span of a state bucket, in microseconds
+ * @param byLifetimes
+ *   set if the first rows decide the span, because rows carry the time at which they leave
  * @param lifetime
  *   set if a row that would stay longer fails the query
  */
@@ -81,9 +86,11 @@ final private[streamjoin] case class SideSpec(
     times: Seq[InputTime],
     bounds: Seq[BoundTime],
     observedTime: Int,
+    observedBound: Int,
     only: Option[Expression],
     reach: ProbeTimeRange,
     bucketWidth: Long,
+    byLifetimes: Option[LifetimeWidth],
     lifetime: Option[Lifetime] = None
 ) {
   val evictionLimits: Array[Long] = bounds.flatMap(_.evictionLimit).toArray

@@ -4,8 +4,9 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime, LinearTime, TimeComparison}
+import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime, LinearTime, TimeComparison, WindowField}
 import org.apache.spark.sql.types.{TimestampType, YearMonthIntervalType}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 
@@ -37,13 +38,39 @@ sealed private[streamjoin] trait NoBound {
 
 private[streamjoin] object NoBound {
 
-  /** @param longest constant that is at least as long, or that can replace it */
-  final case class NotConstant(conjunct: Expression, reason: String, longest: String) extends NoBound
-  final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound]) extends NoBound
+  /**
+   * @param longest
+   *   constant that is at least as long, or that can replace it
+   * @param instead
+   *   the same as a bound by a value of each row, if it can be written so
+   */
+  final case class NotConstant(
+      conjunct: Expression,
+      reason: String,
+      longest: String,
+      instead: Option[CarriedBound] = None
+  ) extends NoBound
+
+  /**
+   * @param bounds
+   *   constant ones in its alternatives
+   * @param ends
+   *   what it comes to, if rows carry their ends
+   */
+  final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound], ends: Seq[EndInOr]) extends NoBound
 }
 
-/** Finds the time bounds in a join condition. Pure: conjuncts in, bounds out. */
-final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: AttributeSet) {
+/**
+ * Finds the time bounds in a join condition. Pure: conjuncts in, bounds out.
+ *
+ * @param times
+ *   replaces the parts of an expression that are a constant apart from an event time
+ */
+final private[streamjoin] class TimeBoundFinder(
+    left: AttributeSet,
+    right: AttributeSet,
+    times: Expression => Expression = identity
+) {
   import NoBound._
 
   def sideOf(expression: Expression): Option[Side] =
@@ -55,7 +82,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
   /** The bounds in a conjunct; an equality gives two. */
   def bounds(conjunct: Expression): Seq[FoundBound] =
     for {
-      comparison <- TimeComparison.in(conjunct)
+      comparison <- TimeComparison.in(times(conjunct))
       side <- sideOf(comparison.out)
       other <- sideOf(comparison.in)
       if side != other
@@ -81,7 +108,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
   /** A column, and by how much it is at most above the expression. */
   private def sum(expression: Expression): Option[(Attribute, Long)] =
     LinearTime
-      .of(expression)
+      .of(times(expression))
       .toOption
       .collect { case LinearTime(Seq(in), Seq(), constant, below, _) =>
         Try(Math.subtractExact(below, constant)).toOption.map(in -> _)
@@ -105,8 +132,9 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
   /** The reason why a conjunct that looks like a bound is not one. */
   def problem(conjunct: Expression): Option[NoBound] = conjunct match {
     case or: Or =>
-      val inside = alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
-      if (inside.isEmpty) None else Some(InsideOr(or, inside))
+      val inside = EndsInOr.alternatives(or).flatMap(PredicateParts.conjuncts).flatMap(bounds)
+      val ends = new EndsInOr(carried, sideOf).in(or)
+      if (inside.isEmpty && ends.isEmpty) None else Some(InsideOr(or, inside, ends))
     case _ if sideOf(conjunct).isDefined || bounds(conjunct).nonEmpty => None
     case _ if withCarried(conjunct).nonEmpty =>
       (for {
@@ -115,15 +143,10 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
       } yield NotConstant(conjunct, s"${bound.value.sql} $reason", "1 HOUR")).headOption
     case _ =>
       TimeComparison
-        .pairs(conjunct)
+        .pairs(times(conjunct))
         .headOption
         .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
         .flatMap { case (greater, less, _) => why(conjunct, greater, less) }
-  }
-
-  private def alternatives(expression: Expression): Seq[Expression] = expression match {
-    case Or(l, r) => alternatives(l) ++ alternatives(r)
-    case other => Seq(other)
   }
 
   private def spansTime(expression: Expression, side: AttributeSet): Boolean =
@@ -138,14 +161,32 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
           s"${part.sql} has months or years, whose length varies",
           s"${31 * months(part).getOrElse(1)} DAYS"
         )
+      case Left(LinearTime.Varies(part @ WindowField(_, true))) =>
+        NotConstant(
+          conjunct,
+          s"${part.sql.replace("`", "")} is the start of a window whose length is not constant, as that of a session is not",
+          "1 HOUR"
+        )
       case Left(LinearTime.Varies(part)) =>
         NotConstant(
           conjunct,
           s"${part.sql} varies from row to row, or is not a sum of a timestamp and intervals",
-          "1 HOUR"
+          "1 HOUR",
+          ofDistance(conjunct)
         )
     }
   }
+
+  /** `b.t - a.t <= value` bounds `a` if it is written as `b.t <= a.t + value`. */
+  private def ofDistance(conjunct: Expression): Option[CarriedBound] = TimeComparison
+    .pairs(conjunct)
+    .flatMap {
+      case (length, SubtractTimestamps(in, from, _, _), strict) if LinearTime.isInterval(length) =>
+        val end = TimestampAddInterval(from, length, Some(SQLConf.get.sessionLocalTimeZone))
+        carried(if (strict) LessThan(in, end) else LessThanOrEqual(in, end))
+      case _ => Nil
+    }
+    .headOption
 
   private def months(part: Expression): Option[Int] = part.collectFirst {
     case Literal(months: Int, _: YearMonthIntervalType) => math.abs(months)

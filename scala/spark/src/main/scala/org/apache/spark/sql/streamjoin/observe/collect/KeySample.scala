@@ -19,10 +19,11 @@ final private[streamjoin] class KeySample extends Serializable {
   /** The highest hash value of a sampled key. */
   private var highest = Long.MaxValue
 
-  def add(row: UnsafeRow, layout: RowLayout): Unit = {
+  /** @param timeField field with its time */
+  def add(row: UnsafeRow, layout: RowLayout, timeField: Int): Unit = {
     val hash = layout.plainHash(row.getBaseObject, row.getBaseOffset)
     if (hash <= highest) {
-      val time = row.getLong(layout.times(0))
+      val time = row.getLong(timeField)
       add(hash, Entry(entries.get(hash).fold(layout.keyText(row))(_.text), time, time))
     } else all = false
   }

@@ -17,16 +17,20 @@ import streamjoin.core.Side
  *   computed
  * @param layouts
  *   by input
+ * @param times
+ *   by input: position of the observed time in a buffered row, among its times
  * @param samples
  *   whether to keep a sample of the keys, to compare those of the two inputs. This costs more.
  */
 final private[streamjoin] class RowObserver(
     newest: Seq[Option[Long]],
     layouts: Seq[RowLayout],
+    times: Seq[Int],
     samples: Boolean
 ) {
   import RowObserver._
 
+  private val timeFields = layouts.zip(times).map { case (layout, at) => layout.times(at) }.toArray
   private val bases = newest.map(_.getOrElse(Long.MinValue)).padTo(2, Long.MinValue).toArray
   private val lateness = Array.fill(2)(new TimeHistogram)
   private val distances = new TimeHistogram
@@ -49,7 +53,7 @@ final private[streamjoin] class RowObserver(
   def kept(side: Side, row: UnsafeRow): Unit = {
     val seen = keys(side.index)
     if (seen != null) seen.add(row)
-    if (sampled != null) sampled(side.index).add(row, layouts(side.index))
+    if (sampled != null) sampled(side.index).add(row, layouts(side.index), timeFields(side.index))
   }
 
   /**

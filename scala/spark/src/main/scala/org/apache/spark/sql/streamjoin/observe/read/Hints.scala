@@ -96,6 +96,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
       allowed.highest.map((_, latest, s"$right <= $left +")),
       allowed.lowest.map(lowest => (-lowest, -earliest, s"$right >= $left -"))
     ).flatten.find { case (bound, need, _) => isWide(bound, math.max(need, 0L)) }
+    if !of.outline.inputs.exists(of.carriesEnds)
   } yield s"${MatchQuantile * 100} % of the matches are within ${words(math.max(need, 1000L))}, and rows are kept for " +
     s"${words(bound)}. If you can do without the other matches, write $narrower INTERVAL '${seconds(need)}' SECOND."
 

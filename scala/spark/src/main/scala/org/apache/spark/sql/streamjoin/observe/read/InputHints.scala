@@ -159,7 +159,7 @@ final private[read] class InputHints(query: QueryFigures, now: Long) {
 
     /** Unmatched rows wait because the delay of the other input is far longer than the bound. */
     private def deferred: Option[String] = for {
-      awaited <- operator.awaited(input) if input.recordsMatches
+      awaited <- operator.awaited(input) if input.recordsMatches && !operator.carriesEnds(input)
       (other, of) <- operator.outline.inputs.zipWithIndex.find { case (other, of) =>
         of != at && other.timeColumns.exists(operator.outline.columns(_) == awaited.column)
       }

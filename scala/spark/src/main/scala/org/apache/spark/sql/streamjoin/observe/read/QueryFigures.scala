@@ -217,19 +217,31 @@ final private[streamjoin] class OperatorFigures(
 
   // Inputs.
 
-  /** The watermark keys of those event-time columns of an input by which rows expire. */
-  def columns(input: InputOutline): Seq[Int] = input.timeColumns.filter(exec.watermarks.indices.contains)
+  /**
+   * The watermark keys of those event-time columns of an input by which rows expire; the first
+   * event time if rows expire by others alone, which they carry.
+   */
+  def columns(input: InputOutline): Seq[Int] = input.timeColumns.filter(isColumn) match {
+    case Seq() => exec.firstTime(input).toSeq
+    case found => found
+  }
+
+  private def isColumn(key: Int): Boolean = exec.watermarks.indices.contains(key)
+
+  /** Whether each row carries the time at which it leaves. */
+  def carriesEnds(input: InputOutline): Boolean = !input.timeColumns.forall(isColumn)
 
   /** The lowest time in state of the column that expires rows first. */
   def oldest(input: InputOutline): Option[Long] = columns(input).headOption.flatMap(exec.lowestKept)
 
-  /** What the oldest row is waiting for. */
-  def awaited(input: InputOutline): Option[Leaving.Awaited] =
+  /** What the oldest row, or that with the first end, is waiting for. */
+  def awaited(input: InputOutline): Option[Leaving.Awaited] = {
+    val lowest = input.timeColumns.map(exec.lowestKept)
     for {
-      time <- oldest(input)
-      all = input.timeColumns.map(exec.lowestKept(_).getOrElse(time))
-      awaited <- new Leaving(outline, input, watermark).of(all)
+      time <- lowest.flatten.headOption
+      awaited <- new Leaving(outline, input, watermark).of(lowest.map(_.getOrElse(time)))
     } yield awaited
+  }
 
   def sum(figure: TaskReport => Long): Long = reports.valuesIterator.map(figure).sum
 
@@ -259,7 +271,9 @@ final private[streamjoin] class OperatorFigures(
     case Seq(left, right) if OperatorKinds.named(outline.kind).exists(_.boundsDistances) =>
       def postpone(of: InputOutline, other: InputOutline): Option[Long] = for {
         key <- columns(other).headOption
-        limit <- of.limits.find(limit => limit.time == 0 && limit.until.forall(_.key == key))
+        own <- columns(of).headOption
+        at = of.timeColumns.indexOf(own)
+        limit <- of.limits.find(limit => limit.time == at && limit.until.forall(_.key == key))
       } yield Math.floorDiv(limit.until.map(_.postpone).max, 1000L)
       Some(Allowed(postpone(right, left).map(-_), postpone(left, right)))
     case _ => None

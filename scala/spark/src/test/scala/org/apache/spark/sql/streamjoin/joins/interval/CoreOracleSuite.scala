@@ -4,7 +4,7 @@ import java.time.LocalDate
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.streamjoin.{IntervalCore, OracleTest, RandomTrace, SparkTest}
+import org.apache.spark.sql.streamjoin.{IntervalCore, OracleTest, RandomCarried, RandomTrace, SparkTest}
 
 import streamjoin.core.JoinType
 
@@ -29,4 +29,11 @@ class CoreOracleSuite extends AnyFunSuite with OracleTest {
   } yield new RandomTrace(seed, joinType, equality, origins(seed / 2 % origins.size))
 
   testAll[RandomTrace](cases, _.toString)(random => compare(random, new IntervalCore(random.trace)))
+
+  private val carried = for {
+    seed <- 1 to 2 * seeds
+    joinType = JoinType.all(seed % JoinType.all.size)
+  } yield new RandomCarried(seed.toLong, joinType, equality = seed % 4 > 0, origins(seed / 2 % origins.size))
+
+  testAll[RandomCarried](carried, _.toString)(random => compare(random, new IntervalCore(random.trace)))
 }

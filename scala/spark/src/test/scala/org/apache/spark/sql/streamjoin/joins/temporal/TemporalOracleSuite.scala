@@ -102,6 +102,6 @@ final private[streamjoin] class RandomMatch(seed: Long) extends RandomStory(seed
     else if (side == Side.Right && farAhead && rarely) random.between(50L, 500L)
     else super.spread(side)
 
-  override protected def more(side: Side, now: Long): Map[String, Option[Long]] =
+  override protected def more(now: Long): Map[String, Option[Long]] =
     Map("gone" -> Some(if (isTemporal && sometimes) 1L else 0L))
 }
