@@ -57,7 +57,7 @@ LANES := --no-print-directory --keep-going $(filter --output-sync,$(.FEATURES:ou
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-take-over demo-kafka test test-long test-s3 soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-delta bench-nexmark bench-temporal bench-touched bench-s3 bench-full jmh clean
+.PHONY: help tools demo demo-report demo-chain demo-sql demo-delta demo-temporal demo-take-over demo-kafka test test-long test-s3 test-comet soak ci lint lint-scala lint-python lint-prose format docs docs-links scaladoc signatures locks test-scala test-failures test-programs test-python other-lines test-line test-line-scala test-line-python test-lines wheel release sign bundle upload try-release jar jars bench bench-small bench-delta bench-nexmark bench-temporal bench-touched bench-s3 bench-full jmh clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -165,12 +165,25 @@ test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.install
 # Growth is visible only on an idle machine, so the soak test runs last and alone.
 test-long: ## run all tests, with hundreds of random cases, 20 kills, the full parity suite and the soak test: two hours
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-20} STREAMJOIN_KILLS=20 STREAMJOIN_PARITY=all $(MAKE) test
-	$(MAKE) test-lines test-s3
+	$(MAKE) test-lines test-s3 test-comet
 	STREAMJOIN_SOAK_SECONDS=300 $(MAKE) soak
 
 # Fetches 700 MB, so it is not part of `make test`, which skips these tests.
 test-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## test joins and arrangements on S3, with a local server and Hadoop's client
 	$(VENV)/python -m pytest tests/test_s3.py $(PYTEST_FLAGS)
+
+# Comet's release has a jar for each line of Spark that it supports. All traces run, and each step of a trace is a batch.
+COMET := comet-spark-spark4.1_2.13
+COMET_VERSION := 1.2.0
+COMET_JAR := $(TOOLS)/comet/$(COMET)-$(COMET_VERSION).jar
+test-comet: $(call jar_of,4.1) $(call environment_of,4.1)/.installed $(COMET_JAR) ## test joins on Spark 4.1 with Apache DataFusion Comet, its plugin and its shuffle manager
+	STREAMJOIN_COMET=$(COMET_JAR) STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-20} \
+		PYSPARK_PYTHON=$(CURDIR)/$(call environment_of,4.1)/bin/python $(call environment_of,4.1)/bin/python -m pytest \
+		tests/test_comet.py tests/test_traces.py tests/test_oracle.py tests/test_chain_oracle.py $(PYTEST_FLAGS)
+
+$(COMET_JAR): | tools
+	$(MVN) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
+		-Dartifact=org.apache.datafusion:$(COMET):$(COMET_VERSION) -DoutputDirectory=$(@D)
 
 soak: $(JAR) $(ENVIRONMENT)/.installed ## run at a fixed rate for a quarter of an hour, with restarts, and check that nothing grows
 	STREAMJOIN_SOAK_SECONDS=$${STREAMJOIN_SOAK_SECONDS:-900} $(VENV)/python -m pytest -s tests/test_soak.py
@@ -259,8 +272,11 @@ jar: $(JAR) ## build the jar for one Spark line, inside the Python package (SPAR
 
 jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## build the jars for all Spark lines, inside the Python package
 
-bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on small data: about ten minutes, tables in benchmarks/results
+bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join once both are warm, full size, 3 rounds: an hour, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
+
+bench-small: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on small data, 1 round: about ten minutes
+	$(VENV)/python benchmarks/run.py --small $(BENCH_FLAGS)
 
 bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## compare delta joins with recomputation, and arrangements with a Parquet sink: about ten minutes
 	$(VENV)/python benchmarks/delta.py $(BENCH_FLAGS)
@@ -277,7 +293,7 @@ bench-touched: $(JAR) $(ENVIRONMENT)/.installed ## measure the cost of a row, wi
 bench-s3: $(JAR) $(ENVIRONMENT)/.installed .tools/s3/.installed ## compare requests to an object store per batch with Spark's own join: ten minutes
 	$(VENV)/python benchmarks/object_store.py
 
-bench-full: $(JAR) $(ENVIRONMENT)/.installed ## run all benchmarks at full size: hours (BENCH_FLAGS=--resume continues)
+bench-full: $(JAR) $(ENVIRONMENT)/.installed ## run all benchmarks at full size: a day (BENCH_FLAGS=--resume continues)
 	$(VENV)/python benchmarks/run.py --full $(BENCH_FLAGS)
 
 pictures: $(JAR) $(ENVIRONMENT)/.installed ## run three queries, and draw the pictures of docs/monitoring.md from their figures

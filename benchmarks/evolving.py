@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine import machine, project
-from harness.measure import executed, jvm, observed, totals
+from harness.query import executed, jvm, observed, totals
 from harness.sides import CHANGELOG, ROCKSDB, SESSION
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812

@@ -1,7 +1,8 @@
-"""Spark's own stream-stream join and streamjoin's, side by side: ``python benchmarks/run.py [--full]``.
+"""Spark's own stream-stream join and streamjoin's, side by side: ``python benchmarks/run.py [--small | --full]``.
 
 Each run is a process of its own, on the same files and with the same session settings. The rounds of a scenario go over
-its sides in turn, so that a slow spell of the machine affects all of them. Every result is checked: its counts against
+its sides in turn, so that a slow spell of the machine affects all of them. A table has runs of one command only: to
+measure a scenario removes its earlier runs. Every result is checked: its counts against
 DuckDB's batch answer, the hash of all its columns against that of the other sides. A difference ends the benchmark.
 Results are in ``benchmarks/results``: each run as soon as it has ended, the tables and a picture at the end.
 """
@@ -11,15 +12,18 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import runs as store
-from harness.generate import expected_asof, expected_join, expected_union, generate
-from harness.machine import environment, inherited
+from harness.inputs import Streams, expected_asof, expected_join, expected_union, generate
+from harness.machine import environment, inherited, require_same
+from harness.rates import expected_at
 from harness.report import report
-from harness.runs import Record, Run, Runs
-from harness.scenarios import SMALL_SCALE, SMALL_SCENARIOS, Scenario, current, scenarios
+from harness.runs import Record, Run, Runs, origin
+from harness.scenario import Scenario, current
+from harness.scenarios import SELECTIONS, scenarios
 from harness.sides import BY_NAME, FLOORS, PARTITIONS, Side
 
 RESULTS = Path(__file__).with_name("results")
@@ -36,10 +40,11 @@ class Job(NamedTuple):
 def main() -> None:
     """Run what the command line selects."""
     options = parse_arguments()
-    scale = options.scale * (1 if options.full else SMALL_SCALE)
-    name = ("full" if options.full else "small") + ("" if options.scale == 1 else f"-x{options.scale:g}")
-    chosen = choose(scenarios(scale), options.scenarios or ([] if options.full else list(SMALL_SCENARIOS)))
-    jobs = plan(chosen, options.sides, options.rounds or (3 if options.full else 1))
+    selection = SELECTIONS[options.selection]
+    scale = options.scale * selection.scale
+    name = results_name(options)
+    chosen = choose(scenarios(scale), options.scenarios or list(selection.names))
+    jobs = plan(chosen, options.sides, options.rounds or selection.rounds)
     if options.list:
         for scenario in chosen:
             sides = dict.fromkeys(job.side.name for job in jobs if job.scenario is scenario)
@@ -53,19 +58,28 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Spark's own stream-stream join and streamjoin's, side by side.")
-    parser.add_argument("--full", action="store_true", help="all scenarios at their full size, 3 rounds: hours")
+    size = parser.add_mutually_exclusive_group()
+    parser.set_defaults(selection="headline")
+    for selection, words in (("small", "some scenarios at 0.3 of their size, 1 round"), ("full", "all scenarios")):
+        size.add_argument(f"--{selection}", dest="selection", action="store_const", const=selection, help=words)
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="only these, or groups such as w2 and growth")
-    parser.add_argument("--sides", nargs="+", choices=BY_NAME, help="only these")
-    parser.add_argument("--rounds", type=int, help="how many (default: 1, with --full 3)")
+    parser.add_argument("--sides", nargs="+", choices=BY_NAME, help="only these; results have another name")
+    parser.add_argument("--rounds", type=int, help="how many (default: 3, with --small 1)")
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="multiply the numbers of rows; results by another name"
+        "--scale", type=float, default=1.0, help="multiply the numbers of rows; results have another name"
     )
     parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run is ended (default: 1800)")
     parser.add_argument("--work", type=Path, default=Path("build/bench"), help="folder for inputs and checkpoints")
-    parser.add_argument("--resume", action="store_true", help="keep the runs that there are, do those that are missing")
+    parser.add_argument("--resume", action="store_true", help="continue the last command: do the runs that are missing")
     parser.add_argument("--report-only", action="store_true", help="run nothing, write the tables again")
     parser.add_argument("--list", action="store_true", help="list the scenarios and their sides")
     return parser.parse_args()
+
+
+def results_name(options: argparse.Namespace) -> str:
+    """Return the name of the results: those of a part, by sides or by scale, leave the others as they are."""
+    part = ("-xsides" if options.sides else "") + ("" if options.scale == 1 else f"-x{options.scale:g}")
+    return f"{options.selection}{part}"
 
 
 def choose(all_scenarios: dict[str, Scenario], names: list[str]) -> list[Scenario]:
@@ -102,17 +116,18 @@ class Benchmark:
         self.file = file
         self.limit = limit
         self.runs = Runs([])
+        self.command = ""
 
     def run(self, resume: bool) -> None:
         """Do the runs.
 
         Args:
-            resume: keep what the file has and do the others. Otherwise those of the same scenario and side are done
-                again; the file keeps the others in any case.
+            resume: continue the last command in the file. Otherwise all earlier runs of the same scenarios are removed;
+                the file keeps those of others in any case.
         """
-        again = {(job.scenario.name, job.side.name) for job in self.jobs}
         kept = current(store.read(self.file), scenarios(self.scale))
-        records = [each for each in kept if resume or (each["scenario"], each["side"]) not in again]
+        again = {job.scenario.name for job in self.jobs}
+        self.command, records = (continued_command if resume else new_command)(kept, again)
         store.write(self.file, records)
         self.runs = Runs(records)
         done = {(run.scenario, run.side, run.round) for run in self.runs.all()}
@@ -137,8 +152,10 @@ class Benchmark:
 
     def _measure(self, job: Job) -> Record | None:
         """Return the record of a run, or None if its budget is unknown."""
-        generate(job.scenario.streams, self.work)
+        if job.scenario.kind != "rate":
+            generate(job.scenario.streams, self.work)
         own: Record = {
+            "run": self.command,
             "scenario": job.scenario.name,
             "inputs": job.scenario.streams.full_name,
             "side": job.side.name,
@@ -192,19 +209,50 @@ class Benchmark:
     def _check(self, job: Job, record: Record) -> None:
         """End the benchmark if a run has another result than DuckDB or than the other sides."""
         where = f"{job.scenario.name}, round {job.round}, {job.side.name}"
-        streams = job.scenario.streams
-        if job.side.engine == "floor":
-            expected = expected_union(streams, self.work)
-        elif job.scenario.temporal:
-            expected = expected_asof(streams, self.work)
-        else:
-            expected = expected_join(streams, job.scenario.how, self.work)
+        for counts, expected in results(job, record, self.work):
+            if counts != expected:
+                sys.exit(f"{where}: {counts} rows and matched rows were emitted, DuckDB has {expected}")
         others = [side for side in job.scenario.sides if (side in FLOORS) == (job.side.name in FLOORS)]
-        if record["counts"] != expected:
-            sys.exit(f"{where}: {record['counts']} rows and pairs came out, DuckDB has {expected}")
         for run in (run for side in others for run in self.runs.of(job.scenario.name, side)):
-            if run.finished and run.record["hash"] != record["hash"]:
+            if run.finished and run.record.get("hash") != record.get("hash"):
                 sys.exit(f"{where}: as many rows as with {run.side} in round {run.round}, but not the same")
+
+
+def results(job: Job, record: Record, work: Path) -> list[tuple[list[int], list[int]]]:
+    """Return what a run counted and what DuckDB counts, each as all rows and those with a row of the last stream."""
+    streams = job.scenario.streams
+    if job.scenario.kind == "rate":
+        return [(trial["counts"], at_rate(job, streams, trial["numbers"])) for trial in record["trials"]]
+    if job.side.engine == "floor":
+        expected = expected_union(streams, work)
+    elif job.scenario.temporal:
+        expected = expected_asof(streams, work)
+    else:
+        expected = expected_join(streams, job.scenario.how, work)
+    return [(record["counts"], expected)]
+
+
+def at_rate(job: Job, streams: Streams, count: int) -> list[int]:
+    """Return what DuckDB counts for a trial that read so many rows of each stream."""
+    return [2 * count, count] if job.side.engine == "floor" else expected_at(streams, count)
+
+
+def new_command(records: list[Record], chosen: set[str]) -> tuple[str, list[Record]]:
+    """Return a name for this command, and the records without those of the chosen scenarios."""
+    return datetime.now(UTC).isoformat(timespec="seconds"), [r for r in records if r["scenario"] not in chosen]
+
+
+def continued_command(records: list[Record], chosen: set[str]) -> tuple[str, list[Record]]:
+    """Return the name of the last command, and the records without what earlier ones have of the chosen scenarios.
+
+    It ends the benchmark if the last command was on another machine, kernel or jar.
+    """
+    if not records:
+        return new_command(records, chosen)
+    last = records[-1]
+    require_same(last["environment"])
+    kept = [record for record in records if record["scenario"] not in chosen or origin(record) == origin(last)]
+    return last.get("run", ""), kept
 
 
 def continued(before: Record, after: Record) -> Record:

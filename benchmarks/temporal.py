@@ -12,12 +12,13 @@ import shutil
 from pathlib import Path
 
 from harness.changing import session
-from harness.goals import goals
+from harness.goals import goals, look_ups
 from harness.machine import machine, project
 from harness.process_time import ProcessTime, Sizes
 from harness.report import environment, goals_table, section
 from harness.runs import Runs, read
-from harness.scenarios import current, scenarios
+from harness.scenario import current
+from harness.scenarios import scenarios
 from harness.sides import TEMPORAL
 from harness.windows import windows
 from run import Benchmark, plan
@@ -74,7 +75,7 @@ def event_time(options: argparse.Namespace, work: Path) -> list[str]:
     records = current(read(file), known)
     runs = Runs(records)
     size = "The goals are set for the full size." + ("" if options.scale == 1 else f" This is {options.scale:g} of it.")
-    return [environment(records), size, goals_table(goals(runs, {NAME: known[NAME]})), *section(runs, known[NAME])]
+    return [environment(records), size, goals_table(goals(runs, known, {NAME})), *section(runs, known[NAME])]
 
 
 def process_time(options: argparse.Namespace, work: Path) -> list[str]:
@@ -83,10 +84,12 @@ def process_time(options: argparse.Namespace, work: Path) -> list[str]:
     shutil.rmtree(work, ignore_errors=True)
     spark = session(work)
     sizes = Sizes(options.rows, options.changes, options.minute, options.batch_rows, 2000, options.seconds)
-    lines = ProcessTime(spark, work, sizes).measure(options.rounds)
+    comparison = ProcessTime(spark, work, sizes)
+    lines = comparison.measure(options.rounds)
     spark.stop()
     shutil.rmtree(work)
-    return ["\n".join(f"- {name}: {value}" for name, value in {**machine(), **project()}.items()), "\n".join(lines)]
+    where = "\n".join(f"- {name}: {value}" for name, value in {**machine(), **project()}.items())
+    return [where, "\n".join(lines), goals_table([look_ups(comparison.speeds("sj.table"))])]
 
 
 def batches(options: argparse.Namespace, work: Path) -> list[str]:

@@ -99,6 +99,7 @@ def session_as_before(spark: SparkSession) -> Iterator[None]:
     before = dict(spark.conf.getAll)
     # As users have it, since pages show plans.
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     yield
     for query in spark.streams.active:
         query.stop()

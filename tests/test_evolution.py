@@ -55,5 +55,18 @@ def test_a_change_counts_once_its_batch_is_committed(tmp_path: Path, committed: 
     assert lines[-1] == "  complete from 2026-01-01T13:29:00Z"
 
 
+def test_joins_that_were_added_and_removed(tmp_path: Path) -> None:
+    empty, written = {"partitions": 0}, {"rewritten": [{"from": 4, "partitions": 3, "folder": "4-x"}]}
+    write(tmp_path, "stream-joins/0", JOIN | {"version": 4, "removed": 7})
+    write(tmp_path, "stream-joins/1", JOIN | empty | written | {"version": 4, "added": 4, "place": "x"})
+    write(tmp_path, "stream-joins/2", JOIN | empty | {"version": 4, "added": 8})
+    write(tmp_path, "commits/7", {})
+    assert [line for line in shown(tmp_path).splitlines() if line.startswith("join")] == [
+        "join 1: interval_join, 4 partitions, removed with batch 7",
+        "join 2: interval_join, 3 partitions, added with batch 4",
+        "join 3: interval_join, no state yet, added with batch 8, which has not been committed",
+    ]
+
+
 def test_a_folder_that_is_no_checkpoint(tmp_path: Path) -> None:
     assert "STREAMJOIN_NO_STATE.NO_OPERATOR" in shown(tmp_path, expect=1)

@@ -39,7 +39,7 @@ def batches(spark: SparkSession) -> Iterator[None]:
 
 
 # `make test` runs three queries on streamjoin: a join, one with an aggregation, a delta join.
-SHORT = {"q7-bounded", "q9", "q23-delta"}
+SHORT = {"q7", "q9", "q23-delta"}
 RUNS = [
     (name, engine)
     for name, (_, variant) in BY_VARIANT.items()

@@ -46,8 +46,15 @@ class Run:
         far = "2026-01-01T20:00:00Z"
         self._add("orders", FILES, [{"id": -1, "ordered": far}])
         self._add("deliveries", FILES, [{"order_id": -2, "delivered": far}])
+        self.store, self.name = store, name
+        self.use()
+
+    def use(self, settings: dict[str, str] | None = None) -> None:
+        """Give the next processes these settings."""
+        name, folder = self.name, self.folder
         command = [sys.executable, str(JOB), f"--input={folder}", f"--output={folder}", f"--store=s3a://streams/{name}"]
-        command += ["--conf", *(f"{k}={v}" for k, v in store.settings.items()), "--queries"]
+        conf = self.store.settings | (settings or {})
+        command += ["--conf", *(f"{k}={v}" for k, v in conf.items()), "--queries"]
         self.job = Job(command, folder / "log", without_spark() | {"PYSPARK_PYTHON": sys.executable})
 
     def _add(self, side: str, number: int, rows: list[dict[str, object]]) -> None:
@@ -79,6 +86,21 @@ def test_an_interval_join_that_is_killed(store: Store, tmp_path: Path) -> None:
     of = Run(store, tmp_path, "killed")
     for batches in (2, 5, 9):
         killed(of, "interval", batches=batches)
+    of.job.finish("interval")
+    assert of.rows("interval") == PAIRS
+
+
+def test_a_take_over_that_is_killed(store: Store, tmp_path: Path) -> None:
+    """Spark's own join begins, ours continues, each killed; then ours needs no permission any more."""
+    of = Run(store, tmp_path, "taken-over")
+    of.use({"spark.streamjoin.enabled": "false"})
+    killed(of, "interval", batches=4)
+    assert not store.has_got("taken-over/checkpoints/interval/stream-joins/0")
+    of.use({"spark.streamjoin.evolve": "exact"})
+    # The batch that Spark's own join may have planned is still its own.
+    killed(of, "interval", batches=8)
+    assert store.has_got("taken-over/checkpoints/interval/stream-joins/0")
+    of.use()
     of.job.finish("interval")
     assert of.rows("interval") == PAIRS
 

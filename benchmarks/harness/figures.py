@@ -1,11 +1,15 @@
 """The figures that the tables show and the goals are about, each a function of one run."""
 
+import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from harness.cpu import SPENT
 from harness.runs import Run, Value, percentile
-from harness.scenarios import Scenario
+from harness.scenario import MILLION, Scenario
+from harness.sides import CORES
+from harness.steady import GROUPS, LEFT_OUT
 
 MB = 1_000_000
 
@@ -38,9 +42,27 @@ def _full_batches(run: Run) -> list[int]:
 
 def warm_rows_per_second(run: Run) -> float | None:
     """Return the rows over the time in full batches, without the first two, in which the JVM warms up."""
+    return _speed(run, _full_batches(run)[2:])
+
+
+def warm(scenario: Scenario) -> Value:
+    """Return the rows over the time in the steady batches, or in full batches without the first 30 % of them."""
+
+    def value(run: Run) -> float | None:
+        if scenario.measured:
+            return _speed(run, range(*scenario.measured))
+        full = _full_batches(run)
+        return _speed(run, full[math.ceil(len(full) * LEFT_OUT) :])
+
+    return value
+
+
+def _speed(run: Run, batches: Sequence[int]) -> float | None:
+    """Return the rows a second in some batches, by their positions."""
     rows, times = run.column("numInputRows") or [], run.column("triggerExecution") or []
-    warm = _full_batches(run)[2:]
-    return sum(rows[at] for at in warm) * 1000 / sum(times[at] for at in warm) if warm else None
+    if not batches or max(batches) >= len(rows):
+        return None
+    return sum(rows[at] for at in batches) * 1000 / sum(times[at] for at in batches)
 
 
 def batch_ms_at(part: int, parts: int) -> Value:
@@ -121,6 +143,46 @@ def peak_heap(run: Run) -> float | None:
     return heap
 
 
+def cpu(spent: str) -> Value:
+    """Return the CPU seconds that a million rows take of something."""
+
+    def value(run: Run) -> float | None:
+        measured = run.record.get("cpu")
+        return measured["seconds"][spent] * MILLION / measured["rows"] if measured and measured["rows"] else None
+
+    return value
+
+
+def all_cpu(run: Run) -> float | None:
+    """Return the CPU seconds that a million rows take in all."""
+    each = [found for spent in SPENT if (found := cpu(spent)(run)) is not None]
+    return sum(each) if each else None
+
+
+def cores_busy(run: Run) -> float | None:
+    """Return how many cores the process used on average while it was measured."""
+    measured = run.record.get("cpu")
+    return (
+        sum(measured["seconds"].values()) / measured["batchSeconds"] if measured and measured["batchSeconds"] else None
+    )
+
+
+def highest_rate(run: Run) -> float | None:
+    """Return the highest rate that a side kept up with, rows of both streams a second."""
+    rate: float | None = run.record.get("rate")
+    return rate
+
+
+def at_highest_rate(name: str) -> Value:
+    """Return a figure of the trial at the highest rate that a side kept up with."""
+
+    def value(run: Run) -> float | None:
+        trials = run.record.get("trials", [])
+        return next((trial[name] for trial in trials if trial["rate"] == run.record["rate"]), None)
+
+    return value
+
+
 def load_ms_per_million(run: Run) -> float | None:
     """Return how long a new process takes to read a million rows of state, milliseconds over all tasks."""
     load, rows = run.column("loadTimeMs"), run.record.get("rowsBefore")
@@ -182,6 +244,20 @@ def _mb(size: float | None) -> float | None:
     return None if size is None else size / MB
 
 
+CPU = [
+    *(Figure(f"CPU s a million rows: {spent}", cpu(spent), 3) for spent in SPENT),
+    Figure("CPU s a million rows, in all", all_cpu, 3),
+    Figure("cores in use", cores_busy, 2),
+    Figure("samples of stacks", lambda run: run.record["cpu"]["samples"] if run.record.get("cpu") else None, 0),
+]
+RATE = [
+    Figure("highest rate, rows a second", highest_rate, 0),
+    Figure("a batch at it, median ms", at_highest_rate("medianMs"), 0),
+    Figure("rows in state at it", at_highest_rate("stateRows"), 0),
+]
+SMALL = ("small-batches", "many-partitions", "beyond-budget", "columns")
+
+
 def extra(scenario: Scenario) -> list[Figure]:
     """Return the figures that a scenario is about, in addition to those that all have."""
     if scenario.name == "evict":
@@ -193,20 +269,49 @@ def extra(scenario: Scenario) -> list[Figure]:
             Figure("of it removals, ms over all tasks", largest_removal("allRemovalsTimeMs"), 0),
             Figure("rows evicted in it", largest_removal("numRowsRemoved"), 0),
         ]
-    if scenario.group in ("small-batches", "many-partitions", "beyond-budget"):
-        median = statistics.median
-        return [
-            Figure("a batch, median ms", measured(scenario, ["triggerExecution"], median), 0),
-            Figure("a batch, 99th percentile, ms", measured(scenario, ["triggerExecution"], p99), 0),
-            Figure("of it planning, median ms", measured(scenario, ["queryPlanning"], median), 0),
-            Figure("of it commit, median ms", measured(scenario, ["walCommit", "commitOffsets"], median), 0),
-            Figure("of it tasks (addBatch), median ms", measured(scenario, ["addBatch"], median), 0),
-            Figure("of it latestOffset, median ms", measured(scenario, ["latestOffset"], median), 0),
-        ]
     if scenario.group == "catch-up":
         return [Figure("the batch, ms", first_batch_ms, 0), Figure("of it a row, µs", _row_us, 2)]
-    by_group = {"growth": GROWTH, "memory": MEMORY, "budget": BUDGET, "rebuild": REBUILD}
-    return by_group.get(scenario.group, [Figure("rows per second", rows_per_second, 0)])
+    by_group = {"growth": GROWTH, "memory": MEMORY, "budget": BUDGET, "rebuild": REBUILD, "rate": RATE}
+    by_group |= {"steady-heap": MEMORY, "steady-cpu": CPU}
+    if scenario.group in by_group:
+        return by_group[scenario.group]
+    speeds = [
+        Figure("rows per second, whole run (cold)", rows_per_second, 0),
+        Figure("rows per second, warm", warm(scenario), 0),
+    ]
+    if scenario.group in GROUPS:
+        return [*speeds, *_steady(scenario)]
+    return _batches(scenario) if scenario.group in SMALL else speeds
+
+
+def _steady(scenario: Scenario) -> list[Figure]:
+    """Return the figures of the batches of a long run."""
+    speed = warm(scenario)
+
+    def per_core(run: Run) -> float | None:
+        found = speed(run)
+        return None if found is None else found / CORES
+
+    times = ["triggerExecution"]
+    return [
+        Figure("rows per second and core, warm", per_core, 0),
+        Figure("a warm batch, median ms", measured(scenario, times, statistics.median), 0),
+        Figure("a warm batch, 99th percentile, ms", measured(scenario, times, p99), 0),
+        Figure("rows in state, warm, median", measured(scenario, ["numRowsTotal"], statistics.median), 0),
+    ]
+
+
+def _batches(scenario: Scenario) -> list[Figure]:
+    """Return the times of the steady batches, and their parts."""
+    median = statistics.median
+    return [
+        Figure("a batch, median ms", measured(scenario, ["triggerExecution"], median), 0),
+        Figure("a batch, 99th percentile, ms", measured(scenario, ["triggerExecution"], p99), 0),
+        Figure("of it planning, median ms", measured(scenario, ["queryPlanning"], median), 0),
+        Figure("of it commit, median ms", measured(scenario, ["walCommit", "commitOffsets"], median), 0),
+        Figure("of it tasks (addBatch), median ms", measured(scenario, ["addBatch"], median), 0),
+        Figure("of it latestOffset, median ms", measured(scenario, ["latestOffset"], median), 0),
+    ]
 
 
 def p99(values: list[float]) -> float:

@@ -1,88 +1,11 @@
-"""The streams of the benchmarks: deterministic, made by DuckDB, cut into one Parquet file per batch.
+"""The streams of the benchmarks, as SQL of DuckDB: what they have in common is in ``inputs.py``.
 
-All chance comes from MD5 of a row's number, so the same parameters give the same rows on every machine and with every
-version of DuckDB. Event times run from the start of 2026 with 200 rows a second (the hot key: 100). A row arrives up to
-the disorder after its time; files hold rows in the order of arrival, and their modification times, which Spark's file
-source follows, are a second apart. A last file of each stream has one row far in the future, so that the watermarks
-pass everything else and all of it leaves the state.
+Event times have 200 rows a second where nothing else is said.
 """
 
-import hashlib
-import json
-import os
-import shutil
-from dataclasses import astuple, dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import replace
 
-import duckdb
-
-JoinType = Literal["inner", "left_outer"]
-
-START = "TIMESTAMPTZ '2026-01-01 00:00:00+00'"
-FAR = "TIMESTAMPTZ '2026-01-31 00:00:00+00'"
-MICROS_PER_ROW = 5_000
-DISORDER_MICROS = 10_000_000
-FIRST_FILE_TIME = 1_767_225_600  # seconds; any fixed moment, not "now": it must not make files differ
-
-
-@dataclass(frozen=True)
-class Table:
-    """One of the two streams.
-
-    Attributes:
-        name: its folder.
-        row_id: the column that numbers its rows, from 0; that of the closing row is negative.
-        key: the column that is compared with the other stream's key; empty if there is none.
-        time: the event-time column.
-        rows: SQL of its rows, with two more columns: ``batch``, the number of the file, and ``place``, the order.
-        closing: SQL of its last row, without those two.
-    """
-
-    name: str
-    row_id: str
-    key: str
-    time: str
-    rows: str
-    closing: str
-
-
-@dataclass(frozen=True)
-class Streams:
-    """Two streams and what joins them.
-
-    Attributes:
-        name: of the folder, together with a digest of all the rest.
-        left: the side that a left outer join preserves.
-        right: the other one.
-        bound: the condition on the event times, in SQL for both Spark and DuckDB.
-        delay_ms: the delay of both watermarks.
-    """
-
-    name: str
-    left: Table
-    right: Table
-    bound: str
-    delay_ms: int
-
-    @property
-    def condition(self) -> str:
-        """The join's whole condition."""
-        return f"{self.left.key} = {self.right.key} AND {self.bound}" if self.has_key else self.bound
-
-    @property
-    def has_key(self) -> bool:
-        """Whether the condition has an equality."""
-        return bool(self.left.key)
-
-    @property
-    def full_name(self) -> str:
-        """A name that only identical streams share."""
-        return f"{self.name}-{hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:8]}"
-
-    def folder(self, work: Path) -> Path:
-        """Return where the files of these streams are."""
-        return work / "inputs" / self.full_name
+from harness.inputs import DISORDER_MICROS, FAR, MICROS_PER_ROW, START, Streams, Table
 
 
 def w2(orders: int, batch_rows: int, bound_ms: int, payload: bool = False) -> Streams:
@@ -110,8 +33,8 @@ def w2(orders: int, batch_rows: int, bound_ms: int, payload: bool = False) -> St
     cut = f"(place * {orders} // (count(*) OVER () * {batch_rows}))"
     return Streams(
         name=f"w2-{orders}-{batch_rows}{'-wide' if payload else ''}",
-        left=_orders(_cut(order_rows, "order_time", "order_id", cut), payload),
-        right=_deliveries(_cut(delivery_rows, "delivery_time", "delivery_id", cut)),
+        left=order_table(_cut(order_rows, "order_time", "order_id", cut), payload),
+        right=delivery_table(_cut(delivery_rows, "delivery_time", "delivery_id", cut)),
         bound=f"delivery_time >= order_time AND delivery_time <= order_time + INTERVAL {bound_ms} MILLISECONDS",
         delay_ms=DISORDER_MICROS // 1000,
     )
@@ -132,9 +55,9 @@ def w2f(orders: int, batch_rows: int, items: int) -> Streams:
         FROM range({orders})"""
     return Streams(
         name=f"w2f-{orders}-{batch_rows}",
-        left=_item_orders(_cut(order_rows, "order_time", "order_id", f"(place // {batch_rows})")),
-        right=_clicks(_cut(click_rows, "click_time", "click_id", f"(place // {batch_rows})")),
-        bound=_within("click_time", "order_time", 5_000),
+        left=item_order_table(_cut(order_rows, "order_time", "order_id", f"(place // {batch_rows})")),
+        right=click_table(_cut(click_rows, "click_time", "click_id", f"(place // {batch_rows})")),
+        bound=within("click_time", "order_time", 5_000),
         delay_ms=DISORDER_MICROS // 1000,
     )
 
@@ -159,7 +82,7 @@ def priced(orders: int, batch_rows: int, versions: int) -> Streams:
     closing = f"SELECT -1::BIGINT AS price_id, -2::BIGINT AS priced_item, {FAR} AS since, 0::BIGINT AS cents"
     return Streams(
         name=f"priced-{orders}-{batch_rows}-{versions}",
-        left=_item_orders(_cut(order_rows, "order_time", "order_id", cut)),
+        left=item_order_table(_cut(order_rows, "order_time", "order_id", cut)),
         right=Table(
             "prices",
             "price_id",
@@ -173,14 +96,16 @@ def priced(orders: int, batch_rows: int, versions: int) -> Streams:
     )
 
 
-def band(orders: int, batch_rows: int) -> Streams:
-    """Return orders and as many clicks, 20 of each a second, that are joined by nothing but their times, ±1 s.
+def band(orders: int, batch_rows: int, seconds: float = 0.05, bound_ms: int = 1_000) -> Streams:
+    """Return orders and as many clicks that are joined by nothing but their times.
 
     Args:
         orders: how many, and how many clicks.
         batch_rows: orders in a file, and clicks in one.
+        seconds: from one order to the next, and from one click to the next.
+        bound_ms: how far apart the two times may be, either way, milliseconds.
     """
-    time = f"{START} + to_microseconds(range * {10 * MICROS_PER_ROW})"
+    time = f"{START} + to_microseconds(range * {round(seconds * 1_000_000)})"
     order_rows = f"SELECT range AS order_id, {time} AS order_time FROM range({orders})"
     click_rows = f"SELECT range AS click_id, {time} AS click_time FROM range({orders})"
     cut = f"(place // {batch_rows})"
@@ -188,12 +113,12 @@ def band(orders: int, batch_rows: int) -> Streams:
     right = _cut(click_rows, "click_time", "click_id", cut)
     closing = f"SELECT -1::BIGINT AS order_id, {FAR} AS order_time"
     # Far from the closing order too, for no key tells the two apart.
-    closing_click = f"SELECT -1::BIGINT AS click_id, {FAR} + INTERVAL 1 HOUR AS click_time"
+    closing_click = f"SELECT -1::BIGINT AS click_id, {FAR} + INTERVAL {bound_ms // 3_600_000 + 1} HOUR AS click_time"
     return Streams(
         name=f"band-{orders}-{batch_rows}",
         left=Table("orders", "order_id", "", "order_time", left, closing),
         right=Table("clicks", "click_id", "", "click_time", right, closing_click),
-        bound=_within("click_time", "order_time", 1_000),
+        bound=within("click_time", "order_time", bound_ms),
         delay_ms=DISORDER_MICROS // 1000,
     )
 
@@ -219,8 +144,8 @@ def history(days: int, has_key: bool, following: bool = False) -> Streams:
         SELECT range AS click_id, {item} AS clicked_item,
                {time} + to_microseconds(draw(range, 5, 8000000)) AS click_time, 'page-' || (range % 101) AS page
         FROM range({rows})"""
-    left = _item_orders(_cut(order_rows, "order_time", "order_id", "0"))
-    right = _clicks(_cut(click_rows, "click_time", "click_id", "0"))
+    left = item_order_table(_cut(order_rows, "order_time", "order_id", "0"))
+    right = click_table(_cut(click_rows, "click_time", "click_id", "0"))
     if not has_key:
         # Far from the closing order, for no key tells the two apart.
         closing = f"SELECT -1::BIGINT AS click_id, -2::BIGINT AS clicked_item, {FAR} + INTERVAL 1 HOUR AS click_time"
@@ -233,7 +158,7 @@ def history(days: int, has_key: bool, following: bool = False) -> Streams:
         bound=(
             "click_time >= order_time AND click_time <= order_time + INTERVAL 5000 MILLISECONDS"
             if following
-            else _within("click_time", "order_time", 5_000)
+            else within("click_time", "order_time", 5_000)
         ),
         delay_ms=DISORDER_MICROS // 1000,
     )
@@ -269,9 +194,50 @@ def loaded(
     cut = f"(CASE WHEN place < {load} THEN 0 ELSE 1 + (place - {load}) // {batch_rows} END)"
     return Streams(
         name=f"loaded-{load}-{batches}{'-wide' if payload else ''}",
-        left=_orders(_cut(order_rows, "order_time", "order_id", cut), payload > 0),
-        right=_deliveries(_cut(delivery_rows, "delivery_time", "delivery_id", cut), payload > 0),
-        bound=_within("delivery_time", "order_time", bound_ms),
+        left=order_table(_cut(order_rows, "order_time", "order_id", cut), payload > 0),
+        right=delivery_table(_cut(delivery_rows, "delivery_time", "delivery_id", cut), payload > 0),
+        bound=within("delivery_time", "order_time", bound_ms),
+        delay_ms=DISORDER_MICROS // 1000,
+    )
+
+
+def many_columns(columns: int, batches: int, batch_rows: int) -> Streams:
+    """Return orders and deliveries with so many columns of text each; nine of ten deliveries have an order.
+
+    Args:
+        columns: of text that each row has, in addition to its number, its key and its time.
+        batches: how many files.
+        batch_rows: rows of each stream in a file.
+    """
+    total = batches * batch_rows
+
+    def texts(name: str, value: str) -> str:
+        return ", ".join(f"{value.format(number)} AS {name}_{number}" for number in range(columns))
+
+    value = "'value-' || ((range * 31 + {}) % 997)"
+    lag = f"draw(range, 2, {2 * batch_rows})"
+    order_rows = f"""
+        SELECT range AS order_id, {_time("range")} AS order_time, {texts("order_text", value)} FROM range({total})"""
+    delivery_rows = f"""
+        SELECT range AS delivery_id,
+               CASE WHEN draw(range, 1, 10) < 9 AND {lag} <= range THEN range - {lag} ELSE -10 - range END
+               AS delivered_order_id,
+               {_time("range")} AS delivery_time, {texts("delivery_text", value)} FROM range({total})"""
+    cut = f"(place // {batch_rows})"
+    order, delivery = (
+        order_table(_cut(order_rows, "order_time", "order_id", cut)),
+        delivery_table(_cut(delivery_rows, "delivery_time", "delivery_id", cut)),
+    )
+    closing = f"SELECT -1::BIGINT AS order_id, {FAR} AS order_time, {texts('order_text', chr(39) * 2)}"
+    closing_delivery = (
+        f"SELECT -1::BIGINT AS delivery_id, -2::BIGINT AS delivered_order_id, {FAR} AS delivery_time, "
+        f"{texts('delivery_text', chr(39) * 2)}"
+    )
+    return Streams(
+        name=f"columns-{columns}-{total}",
+        left=replace(order, closing=closing),
+        right=replace(delivery, closing=closing_delivery),
+        bound=within("delivery_time", "order_time", 3 * batch_rows * MICROS_PER_ROW // 1000),
         delay_ms=DISORDER_MICROS // 1000,
     )
 
@@ -304,9 +270,9 @@ def hot_key(load: int, clicks: int, batches: int) -> Streams:
         FROM range({clicks})"""
     return Streams(
         name=f"hot-{load}-{clicks}",
-        left=_item_orders(order_rows),
-        right=_clicks(click_rows),
-        bound=_within("click_time", "order_time", 1_000),
+        left=item_order_table(order_rows),
+        right=click_table(click_rows),
+        bound=within("click_time", "order_time", 1_000),
         delay_ms=delay * 1000,
     )
 
@@ -315,7 +281,8 @@ def _time(number: str) -> str:
     return f"{START} + to_microseconds({number} * {MICROS_PER_ROW})"
 
 
-def _within(time: str, other: str, bound_ms: int) -> str:
+def within(time: str, other: str, bound_ms: int) -> str:
+    """Return the condition that two times are so near to each other, in SQL for both Spark and DuckDB."""
     interval = f"INTERVAL {bound_ms} MILLISECONDS"
     return f"{time} >= {other} - {interval} AND {time} <= {other} + {interval}"
 
@@ -327,12 +294,14 @@ def _cut(rows: str, time: str, row_id: str, batch: str) -> str:
     return f"SELECT *, {batch} AS batch FROM ({placed})"
 
 
-def _orders(rows: str, payload: bool = False) -> Table:
+def order_table(rows: str, payload: bool = False) -> Table:
+    """Return the table of orders, whose key is their number."""
     closing = f"SELECT -1::BIGINT AS order_id, {FAR} AS order_time, '' AS customer, 0::BIGINT AS cents"
     return Table("orders", "order_id", "order_id", "order_time", rows, closing + (", '' AS payload" if payload else ""))
 
 
-def _deliveries(rows: str, payload: bool = False) -> Table:
+def delivery_table(rows: str, payload: bool = False) -> Table:
+    """Return the table of deliveries of orders."""
     closing = (
         f"SELECT -1::BIGINT AS delivery_id, -2::BIGINT AS delivered_order_id, {FAR} AS delivery_time, '' AS courier"
         + (", '' AS details" if payload else "")
@@ -347,93 +316,13 @@ def _item_order_rows(orders: int, items: int) -> str:
         FROM range({orders})"""
 
 
-def _item_orders(rows: str) -> Table:
+def item_order_table(rows: str) -> Table:
+    """Return the table of orders of an item."""
     closing = f"SELECT -1::BIGINT AS order_id, -1::BIGINT AS item, {FAR} AS order_time, '' AS customer"
     return Table("orders", "order_id", "item", "order_time", rows, closing)
 
 
-def _clicks(rows: str) -> Table:
+def click_table(rows: str) -> Table:
+    """Return the table of clicks on an item."""
     closing = f"SELECT -1::BIGINT AS click_id, -2::BIGINT AS clicked_item, {FAR} AS click_time, '' AS page"
     return Table("clicks", "click_id", "clicked_item", "click_time", rows, closing)
-
-
-def generate(streams: Streams, work: Path) -> Path:
-    """Write the files of both streams unless they exist, and return their folder."""
-    folder = streams.folder(work)
-    if folder.exists():
-        return folder
-    unfinished = folder.with_name(f"{folder.name}-unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    with _connect() as db:
-        files = [_write(db, table, unfinished / table.name) for table in (streams.left, streams.right)]
-    # Each batch reads a file of each stream: with fewer of one, the streams would end at
-    # different batches.
-    assert files[0] == files[1], f"{streams.name}: {files[0]} and {files[1]} files"
-    unfinished.rename(folder)
-    return folder
-
-
-def _write(db: duckdb.DuckDBPyConnection, table: Table, folder: Path) -> int:
-    folder.mkdir(parents=True)
-    db.execute(f"CREATE OR REPLACE TEMP TABLE cut AS {table.rows}")
-    batches = _numbers(db, "SELECT max(batch) + 1 FROM cut")[0]
-    for batch in range(batches):
-        rows = f"SELECT * EXCLUDE (batch, place) FROM cut WHERE batch = {batch} ORDER BY place"
-        _copy(db, rows, folder, batch)
-    _copy(db, table.closing, folder, batches)
-    return batches
-
-
-def _copy(db: duckdb.DuckDBPyConnection, rows: str, folder: Path, batch: int) -> None:
-    file = folder / f"{batch:04}.parquet"
-    db.execute(f"COPY ({rows}) TO '{file}' (FORMAT parquet)")
-    os.utime(file, (FIRST_FILE_TIME + batch, FIRST_FILE_TIME + batch))
-
-
-def expected_join(streams: Streams, how: JoinType, work: Path) -> list[int]:
-    """Return how many rows DuckDB's batch join has, and how many of them with a right row."""
-    kind = "LEFT JOIN" if how == "left_outer" else "JOIN"
-    # The closing row of the left side stays in the state forever.
-    left = f"(FROM '{{folder}}/{streams.left.name}/*.parquet' WHERE {streams.left.row_id} >= 0)"
-    right = f"'{{folder}}/{streams.right.name}/*.parquet'"
-    select = f"SELECT count(*), count({streams.right.row_id})"
-    return _remembered(streams, work, how, f"{select} FROM {left} {kind} {right} ON {streams.condition}")
-
-
-def expected_asof(streams: Streams, work: Path) -> list[int]:
-    """Return how many rows DuckDB's as-of join has, left rows without a match included, and how many with one."""
-    tables = (streams.left, streams.right)
-    left, right = (f"(FROM '{{folder}}/{table.name}/*.parquet' WHERE {table.row_id} >= 0)" for table in tables)
-    select = f"SELECT count(*), count({streams.right.row_id})"
-    return _remembered(streams, work, "asof", f"{select} FROM {left} ASOF LEFT JOIN {right} ON {streams.condition}")
-
-
-def expected_union(streams: Streams, work: Path) -> list[int]:
-    """Return how many rows both streams have, closing rows included, and how many of them are right rows."""
-    tables = (streams.left, streams.right)
-    left, right = (f"(SELECT count(*) FROM '{{folder}}/{table.name}/*.parquet')" for table in tables)
-    return _remembered(streams, work, "union", f"SELECT {left} + {right}, {right}")
-
-
-def _remembered(streams: Streams, work: Path, name: str, query: str) -> list[int]:
-    """Run a query over the streams' files once, and keep its result next to them."""
-    folder = streams.folder(work)
-    file = folder / f"expected-{name}.json"
-    if not file.exists():
-        with _connect() as db:
-            file.write_text(json.dumps(_numbers(db, query.format(folder=folder))))
-    numbers: list[int] = json.loads(file.read_text())
-    return numbers
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    db = duckdb.connect()
-    db.execute("SET TimeZone = 'UTC'")
-    db.execute("CREATE MACRO draw(id, seed, below) AS (md5_number_lower(concat(id, '-', seed)) % below)::BIGINT")
-    return db
-
-
-def _numbers(db: duckdb.DuckDBPyConnection, query: str) -> list[int]:
-    row: tuple[Any, ...] | None = db.execute(query).fetchone()
-    assert row is not None
-    return [int(number) for number in row]

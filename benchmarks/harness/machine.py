@@ -4,13 +4,15 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from streamjoin._packaging.jars import jar_path
 from streamjoin._packaging.version import __version__
 
+# What the sides of a table have in common: the machine with its kernel, and the jar.
+SAME = ("CPU", "memory", "OS", "streamjoin")
 # A run uses the Spark of this Python, whatever else the machine has.
 NOT_INHERITED = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 
@@ -29,6 +31,20 @@ def environment(program: str, folders: Sequence[str]) -> dict[str, str]:
     """
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return {"date": date, "command": command_line(program, folders)} | machine() | project()
+
+
+def require_same(earlier: Mapping[str, str]) -> None:
+    """End the benchmark if the environment of an earlier run has another machine, kernel or jar.
+
+    Sides of one table would otherwise compare machines, not joins.
+    """
+    now = machine() | project()
+    changed = [f"{name}: {earlier.get(name)}, now {now[name]}" for name in SAME if earlier.get(name) != now[name]]
+    if changed:
+        sys.exit(
+            "--resume continues a command, and its tables compare sides of one machine, kernel and jar. These are "
+            f"different: {'; '.join(changed)}. Run it without --resume"
+        )
 
 
 def command_line(program: str, folders: Sequence[str]) -> str:

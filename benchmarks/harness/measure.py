@@ -1,7 +1,6 @@
 """One run of one side in this process: the result is the last line of the output, as JSON.
 
-``run.py`` starts it. The sink discards all rows; an observation before it counts the rows and those with a right row,
-and sums up hashes of all columns.
+``run.py`` starts it. The sink discards all rows.
 """
 
 import argparse
@@ -11,21 +10,19 @@ import platform
 import shutil
 import sys
 import time
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-import streamjoin as sj
-from harness.generate import Streams, Table
-from harness.scenarios import Scenario, scenarios
-from harness.sides import BY_NAME, WITH_STATE, Side, session
-from harness.with_state import with_state
-
-Record = dict[str, Any]
+from harness.cpu import CpuTime
+from harness.inputs import Streams
+from harness.query import executed, files, jvm, observed, query_rows, totals
+from harness.rates import highest_rate
+from harness.runs import Record
+from harness.scenario import Scenario
+from harness.scenarios import scenarios
+from harness.sides import BY_NAME, Side, session
 
 DURATIONS = ["triggerExecution", "latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets"]
 OPERATOR = [
@@ -68,10 +65,10 @@ def arrived(streams: Streams, inputs: Path, folder: Path, everything: bool) -> P
     """Return a folder with links to the first two thirds of the files, or to all."""
     if not everything:
         shutil.rmtree(folder, ignore_errors=True)
-    for table in (streams.left, streams.right):
-        files = sorted((inputs / table.name).iterdir())
+    for table in streams.tables:
+        found = sorted((inputs / table.name).iterdir())
         (folder / table.name).mkdir(parents=True, exist_ok=True)
-        for file in files if everything else files[: len(files) * 2 // 3]:
+        for file in found if everything else found[: len(found) * 2 // 3]:
             link = folder / table.name / file.name
             if not link.exists():
                 link.hardlink_to(file)
@@ -79,134 +76,67 @@ def arrived(streams: Streams, inputs: Path, folder: Path, everything: bool) -> P
 
 
 def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, checkpoint: Path) -> Record:
-    """Run the query to the end of its input and return what it did.
+    """Do a run, and return what it did.
 
     Args:
         scenario: what to run.
         side: the side that runs it.
         conf: settings of this run, in addition to those of the side.
-        inputs: the folder with the folders of both streams.
+        inputs: the folder with the folders of all streams.
         checkpoint: where the query keeps its checkpoint.
     """
-    spark = session(side, {"spark.sql.shuffle.partitions": str(scenario.partitions)} | conf)
-    rows = query_rows(spark, scenario, side, inputs)
+    more = {"spark.sql.shuffle.partitions": str(scenario.partitions)}
+    if scenario.kind == "cpu":
+        more |= CpuTime.SETTINGS
+    spark = session(side, more | conf)
+    if scenario.kind == "rate":
+        record = highest_rate(spark, scenario, side, checkpoint)
+    else:
+        record = whole_input(spark, scenario, side, inputs, checkpoint)
+    record |= {"conf": conf, "versions": versions(spark)}
+    spark.stop()
+    return record
+
+
+def whole_input(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, checkpoint: Path) -> Record:
+    """Run the query to the end of its input."""
+    rows = query_rows(scenario, side, files(spark, scenario.streams, inputs))
     started = time.perf_counter()
     query = (
-        observed(rows, scenario.streams.right.row_id)
+        observed(rows, scenario.streams.tables[-1].row_id)
         .writeStream.format("noop")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
     )
     heap = peak_heap(spark, query) if scenario.kind == "memory" else None
+    cpu = CpuTime(spark, checkpoint.parent).of(query, scenario.measured) if scenario.kind == "cpu" else None
     query.awaitTermination()
     wall = time.perf_counter() - started
     batches = executed(query)
-    files = [file for file in (checkpoint / "state").rglob("*") if file.is_file()]
-    record: Record = {
+    state = [file for file in (checkpoint / "state").rglob("*") if file.is_file()]
+    return {
         "wall": wall,
         "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "matched")],
         "hash": sum(totals(batch, "hash") for batch in batches),
         "operator": next((each["operatorName"] for batch in batches for each in batch["stateOperators"]), None),
         "inputRows": sum(batch["numInputRows"] for batch in batches),
         "batches": columns(batches),
-        "stateFiles": len(files),
-        "stateFilesBytes": sum(file.stat().st_size for file in files),
+        "stateFiles": len(state),
+        "stateFilesBytes": sum(file.stat().st_size for file in state),
         "peakHeapBytes": heap,
-        "conf": conf,
-        "versions": versions(spark),
+        "cpu": cpu,
     }
-    spark.stop()
-    return record
-
-
-def query_rows(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path) -> DataFrame:
-    """Return what the query computes: the join, or for the floor both inputs, shuffled like the join's."""
-    streams = scenario.streams
-    left = stream(spark, streams, streams.left, inputs)
-    right = stream(spark, streams, streams.right, inputs)
-    if side.engine == "floor":
-        return floor(left, streams.left, right, streams.right, scenario.partitions)
-    if side.engine in WITH_STATE:
-        return with_state(left, right, buckets=side.engine == "with-state-buckets")
-    if scenario.temporal:
-        versions = sj.versions(right, key=streams.right.key, time=streams.right.time)
-        same = F.expr(f"{streams.left.key} = {streams.right.key}")
-        return sj.temporal_join(left, versions, same, "left", as_of=streams.left.time)
-    if side.engine == "spark" and not streams.has_key:
-        return with_constant_key(left, right, streams.condition, scenario.how)
-    if side.ordered:
-        window = timedelta(milliseconds=scenario.window_ms or 0)
-        joined = sj.window_join(left, right, F.expr(streams.condition), scenario.how, following=window)
-        # The output is compared with that of the other sides.
-        return joined.drop("rowtime")
-    return left.join(right, F.expr(streams.condition), scenario.how)
-
-
-def with_constant_key(left: DataFrame, right: DataFrame, condition: str, how: str) -> DataFrame:
-    """Return a join without an equality as Spark takes it: by the same constant on both sides, all rows in one task."""
-    keyed = left.withColumn("left_key", F.lit(1)), right.withColumn("right_key", F.lit(1))
-    return keyed[0].join(keyed[1], F.expr(f"left_key = right_key AND {condition}"), how).drop("left_key", "right_key")
-
-
-def stream(spark: SparkSession, streams: Streams, table: Table, inputs: Path) -> DataFrame:
-    """Return one of the streams with its watermark, one file per batch."""
-    folder = str(inputs / table.name)
-    schema = spark.read.parquet(folder).schema
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
-    return rows.withWatermark(table.time, f"{streams.delay_ms} milliseconds")
-
-
-def floor(left: DataFrame, left_table: Table, right: DataFrame, right_table: Table, partitions: int) -> DataFrame:
-    """Return all rows of both inputs, each shuffled on its join key to as many partitions as the join has.
-
-    This is the cost of any join of the two before its first row: reading, watermarks, a shuffle of all columns. To have
-    one query, the two are united, each padded with nulls for the other's columns. Nothing is matched and nothing kept.
-    The observation hashes every column, so the optimizer cannot drop any of them before the shuffle.
-    """
-    shuffled = [
-        rows.repartition(partitions, table.key or table.row_id)
-        for rows, table in ((left, left_table), (right, right_table))
-    ]
-    return shuffled[0].unionByName(shuffled[1], allowMissingColumns=True)
-
-
-def observed(rows: DataFrame, right_id: str) -> DataFrame:
-    """Return the same rows, with their totals in the progress of each batch."""
-    # 32 bits of each hash: the sum of a run stays far below what a LONG holds.
-    row_hash = F.xxhash64(*rows.columns).bitwiseAND(F.lit(0xFFFFFFFF))
-    return rows.observe(
-        "totals",
-        F.count(F.lit(1)).alias("rows"),
-        F.count(right_id).alias("matched"),
-        F.coalesce(F.sum(row_hash), F.lit(0)).alias("hash"),
-    )
-
-
-def totals(batch: Record, name: str) -> int:
-    """Return a total that a batch observed."""
-    return int(batch["observedMetrics"]["totals"][name])
-
-
-def executed(query: StreamingQuery) -> list[Record]:
-    """Return the progress of each batch that ran, in order.
-
-    A trigger without work also reports progress. It repeats the figures of the last batch, but lacks the time of
-    ``addBatch``.
-    """
-    progress = [json.loads(each.json) for each in query.recentProgress]
-    batches = {each["batchId"]: each for each in progress if "addBatch" in each["durationMs"]}
-    return [batches[number] for number in sorted(batches)]
 
 
 def columns(batches: list[Record]) -> dict[str, list[float]]:
     """Return a dict of figures, each with a value per batch, without those that no batch has.
 
-    Times are in milliseconds. Those of the driver are durations, those of the operator sums over its tasks, two of
-    which run at a time.
+    Times are in milliseconds. Those of the driver are durations, those of the operators sums over their tasks, two of
+    which run at a time. A query with several joins has the sums over these.
     """
-    operators = [(batch["stateOperators"] or [{}])[0] for batch in batches]
-    custom = [operator.get("customMetrics", {}) for operator in operators]
+    operators = [_sums(batch["stateOperators"]) for batch in batches]
+    custom = [_sums([operator.get("customMetrics", {}) for operator in batch["stateOperators"]]) for batch in batches]
     sources: list[tuple[list[str], list[dict[str, float]]]] = [
         (["numInputRows"], batches),
         (DURATIONS, [batch["durationMs"] for batch in batches]),
@@ -219,6 +149,12 @@ def columns(batches: list[Record]) -> dict[str, list[float]]:
         for name in names
         if any(name in values for values in dicts)
     }
+
+
+def _sums(dicts: list[Record]) -> dict[str, float]:
+    """Return the sum of each number in some dicts."""
+    names = {name for values in dicts for name, value in values.items() if isinstance(value, int | float)}
+    return {name: sum(values.get(name, 0) for values in dicts) for name in names}
 
 
 def peak_heap(spark: SparkSession, query: StreamingQuery) -> int:
@@ -248,11 +184,6 @@ def versions(spark: SparkSession) -> dict[str, str]:
         "Java": str(jvm(spark).java.lang.System.getProperty("java.version")),
         "Python": platform.python_version(),
     }
-
-
-def jvm(spark: SparkSession) -> Any:
-    """Return the driver's JVM."""
-    return spark._jvm
 
 
 if __name__ == "__main__":

@@ -5,14 +5,17 @@ from typing import NamedTuple
 
 from harness.figures import rows_per_second
 from harness.runs import Runs, wall
-from harness.scenarios import Scenario
+from harness.scenario import Scenario
 from harness.sides import ALL
 
 COLORS = {
     "spark-default": "#e07b39",
     "spark-default-our-files": "#eda673",
     "spark-rocksdb": "#b8552a",
+    "spark-rocksdb-changelog": "#a8653f",
+    "spark-rocksdb-changelog-our-files": "#c79a80",
     "spark-rocksdb-v4": "#8c3b1f",
+    "spark-rocksdb-v4-our-files": "#b98472",
     "ours-default": "#2a7fb8",
     "ours-default-spark-files": "#57a3d1",
     "ours-default-ordered": "#1d5c88",
@@ -42,7 +45,7 @@ class Drawing(NamedTuple):
 
 def picture(runs: Runs, ran: dict[str, Scenario]) -> str:
     """Return an SVG of the scenarios that ran."""
-    bars = [scenario for scenario in ran.values() if scenario.kind != "memory" and scenario.group != "growth"]
+    bars = [scenario for scenario in ran.values() if scenario.is_timed and scenario.group != "growth"]
     growing = [scenario for scenario in ran.values() if scenario.group == "growth"]
     drawings = [_bars(runs, scenario) for scenario in bars]
     if len(growing) > 1:
@@ -75,7 +78,7 @@ def _bars(runs: Runs, scenario: Scenario) -> Drawing:
     elements = [text(10, 10, f"{scenario.name}: seconds, median of the rounds", "start", bold=True)]
     for at, (side, median) in enumerate(medians.items()):
         top = 20 + at * (BAR + 4)
-        least = runs.least(scenario.name, side, wall) or 0
+        least = min(runs.values(scenario.name, side, wall))
         more = "" if runs.finished(scenario.name, side) else "> "
         elements += [
             text(LEFT - 8, top + BAR - 3, side, "end"),

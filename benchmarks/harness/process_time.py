@@ -29,7 +29,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
 from harness.changing import maintained
-from harness.measure import executed
+from harness.query import executed
 
 SIDES = {
     "sj.table": "looked up in an arrangement",
@@ -82,6 +82,7 @@ class ProcessTime:
         self.work = work
         self.sizes = sizes
         self.number = 0
+        self.found: dict[str, list[Measured]] = {side: [] for side in SIDES}
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
         # A query that is stopped within a batch logs an error for each of its tasks. What fails
         # ends the benchmark.
@@ -107,9 +108,8 @@ class ProcessTime:
         """Return the table of the sides, of several rounds after one that warms up."""
         stream = self.spark.readStream.schema(f"{CUSTOMERS}, op STRING").parquet(str(self.work / "changes"))
         maintainer = maintained(stream, "customers", [["id"]], self.work / "checkpoint-customers", "op")
-        found: dict[str, list[Measured]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
-            for side, measured in found.items():
+            for side, measured in self.found.items():
                 run = self.run(side, number)
                 # Its remaining input must not be read while the next side runs.
                 maintainer.processAllAvailable()
@@ -117,19 +117,23 @@ class ProcessTime:
                 if number:
                     measured.append(run)
         maintainer.stop()
-        speeds = {side: statistics.median(each.rows_per_second for each in runs) for side, runs in found.items()}
+        speeds = {side: statistics.median(self.speeds(side)) for side in SIDES}
         return [
             f"## A stream meets a table of {self.sizes.rows:,} rows, of which {self.sizes.share:.0%} change in "
             f"{self.sizes.minute:g} seconds; {self.sizes.batch:,} rows a batch",
             "",
             "| side | rows a second | a batch, ms | batches | rows that met a change | sj.table is faster, x |",
             "|---|---|---|---|---|---|",
-            *(self.line(side, runs, speeds) for side, runs in found.items()),
+            *(self.line(side, runs, speeds) for side, runs in self.found.items()),
         ]
+
+    def speeds(self, side: str) -> list[float]:
+        """Return the rows a second of a side, of each round."""
+        return [run.rows_per_second for run in self.found[side]]
 
     def line(self, side: str, runs: list[Measured], speeds: dict[str, float]) -> str:
         """Return the line of a side."""
-        each = [run.rows_per_second for run in runs]
+        each = self.speeds(side)
         batch = statistics.median(run.batch_ms for run in runs)
         changed = statistics.median(run.changed for run in runs)
         return (

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.figures import GROWTH, STATE, TIMES, Figure, extra
+from harness.figures import GROWTH, STATE, TIMES, Figure, extra, warm
 from harness.goals import Goal, goals
 from harness.picture import picture
-from harness.runs import Record, Runs, read, wall
-from harness.scenarios import Scenario, current, scenarios
-from harness.sides import ALL, FLOORS, WITH_STATE
+from harness.runs import Of, Record, Runs, Value, one_run, read, spread, wall
+from harness.scenario import Scenario, current
+from harness.scenarios import listed, scenarios
+from harness.sides import ALL, FLOOR_OUR_FILES, FLOORS, OURS, SPARK_OUR_FILES, WITH_STATE
+
+# What the ratios of a table are about.
+BASES = ("spark-default", *SPARK_OUR_FILES, "spark-rocksdb", "spark-rocksdb-changelog", "spark-rocksdb-v4", *WITH_STATE)
 
 
 def report(results: Path, name: str, scale: float) -> str:
@@ -22,27 +26,59 @@ def report(results: Path, name: str, scale: float) -> str:
     Returns:
         What to show at the end of a run: the times, and the goals.
     """
-    records = current(read(results / f"{name}.jsonl"), scenarios(scale))
+    known = scenarios(scale)
+    records = one_run(current(read(results / f"{name}.jsonl"), known))
     if not records:
         return f"Nothing has run yet: {name}.jsonl has no records."
     runs = Runs(records)
-    ran = {key: scenario for key, scenario in scenarios(scale).items() if runs.has(key)}
-    summary = f"{_times(runs, ran)}\n\n{goals_table(goals(runs, ran))}"
+    ran = {key: scenario for key, scenario in known.items() if runs.has(key)}
+    found = goals_table(goals(runs, known, listed(name, ran)))
+    headline = equal_files(runs, ran)
+    summary = "\n\n".join(filter(None, [headline, _times(runs, ran), found]))
     parts = [
         f"# Benchmarks: {name}",
         environment(records),
+        "All sides of a table are of one command, machine, kernel and jar, and take turns in each round. Values are "
+        "medians of the rounds with the least and the most; a ratio is of the same round.",
+        *(["## With equal checkpoint files, all written by streamjoin", headline] if headline else []),
         f"![the same as a picture]({name}.svg)",
-        "## Seconds of a run: median (least)",
+        "## Seconds of a whole run: median (least to most)",
         _times(runs, ran),
         "## Goals",
         "They are set for the full size." + ("" if scale == 1 else f" This is {scale:g} of it."),
-        goals_table(goals(runs, ran)),
+        found,
         *_growth(runs, [scenario for scenario in ran.values() if scenario.group == "growth"]),
         *(part for scenario in ran.values() for part in section(runs, scenario)),
     ]
     (results / f"{name}.md").write_text("\n\n".join(parts) + "\n")
     (results / f"{name}.svg").write_text(picture(runs, ran))
     return summary
+
+
+def equal_files(runs: Runs, ran: dict[str, Scenario]) -> str:
+    """Return the comparison that nothing but the join and its state decides, cold next to warm; empty if none ran.
+
+    Spark's side is that of its state stores that is the fastest when warm.
+    """
+    rows = []
+    for scenario in ran.values():
+        speed = warm(scenario)
+        best = runs.best(scenario.name, SPARK_OUR_FILES, speed)
+        if not scenario.is_timed or best is None:
+            continue
+        for ours in OURS:
+            if runs.of(scenario.name, ours):
+                cells = [_ratio(runs, scenario, best, ours, wall), _ratio(runs, scenario, ours, best, speed)]
+                floor = _ratio(runs, scenario, FLOOR_OUR_FILES, ours, speed)
+                shown = [spread(runs.values(scenario.name, side, speed), ",.0f") for side in (best, ours)]
+                rows.append([scenario.name, ours, best, *shown, *cells, floor])
+    header = ["", "side", "Spark's best", "its rows/s, warm", "rows/s, warm", "x whole run", "x warm", "x floor, warm"]
+    return table(header, rows) if rows else ""
+
+
+def _ratio(runs: Runs, scenario: Scenario, side: str, base: str, value: Value) -> str:
+    found = runs.ratios(Of(scenario.name, side, value), Of(scenario.name, base, value))
+    return spread(found, ".2f") if found else "-"
 
 
 def environment(records: list[Record]) -> str:
@@ -59,17 +95,15 @@ def environment(records: list[Record]) -> str:
 
 def _times(runs: Runs, ran: dict[str, Scenario]) -> str:
     """Return one line per scenario and one column per side."""
-    timed = [scenario for scenario in ran.values() if scenario.kind != "memory"]
+    timed = [scenario for scenario in ran.values() if scenario.is_timed]
     sides = [side.name for side in ALL if any(runs.of(scenario.name, side.name) for scenario in timed)]
-    rows = [[scenario.name, *(_median_and_least(runs, scenario, side) for side in sides)] for scenario in timed]
+    rows = [[scenario.name, *(_seconds(runs, scenario, side) for side in sides)] for scenario in timed]
     return table(["", *sides], rows)
 
 
-def _median_and_least(runs: Runs, scenario: Scenario, side: str) -> str:
-    median, least = (take(scenario.name, side, wall) for take in (runs.median, runs.least))
-    if median is None:
-        return "-"
-    return f"{_more(runs, scenario, side)}{median:.1f} ({least:.1f})"
+def _seconds(runs: Runs, scenario: Scenario, side: str) -> str:
+    values = runs.values(scenario.name, side, wall)
+    return _more(runs, scenario, side) + spread(values, ".1f") if values else "-"
 
 
 def _more(runs: Runs, scenario: Scenario, side: str) -> str:
@@ -103,12 +137,19 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     """Return the heading, the result and the table of a scenario."""
     sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
     yield f"## {scenario.name}"
-    yield f"{scenario.title}."
+    yield f"{scenario.title}. {_origin([run.record for side in sides for run in runs.of(scenario.name, side)])}"
     joins = (run for side in sides if side not in FLOORS for run in runs.of(scenario.name, side) if run.finished)
-    if (join := next(joins, None)) is not None:
+    if scenario.kind != "rate" and (join := next(joins, None)) is not None:
         rows, (out, pairs) = join.record["inputRows"], join.record["counts"]
-        yield f"{rows:,} rows in, {out:,} out, {pairs:,} of them pairs: the same rows in every run."
+        yield f"{rows:,} rows in, {out:,} out, {pairs:,} of them matched: the same rows in every run."
     yield table(["", *sides], _lines(runs, scenario, sides))
+
+
+def _origin(records: list[Record]) -> str:
+    """Return when the runs of a table were, with which jar and kernel."""
+    dates = [record["environment"]["date"] for record in records]
+    where = records[0]["environment"]
+    return f"Measured {' … '.join(dict.fromkeys([min(dates), max(dates)]))}: {where['streamjoin']}, {where['OS']}."
 
 
 def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
@@ -119,7 +160,7 @@ def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
         ["rounds", *(str(len(runs.of(name, side))) for side in sides)],
     ]
     figures = [*extra(scenario), *STATE]
-    if scenario.kind != "memory":
+    if scenario.is_timed:
         lines += _walls(runs, scenario, sides)
         figures = [*extra(scenario), *TIMES, *STATE]
     for figure in figures:
@@ -130,33 +171,46 @@ def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
 
 
 def _walls(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
-    """Return the lines on the time of a whole run, and how it compares."""
-    medians = {side: runs.median(scenario.name, side, wall) or 0 for side in sides}
-    more = {side: _more(runs, scenario, side) for side in sides}
-    lines = [
-        ["wall, median s", *(f"{more[side]}{medians[side]:.1f}" for side in sides)],
-        ["wall, least s", *(f"{more[side]}{runs.least(scenario.name, side, wall):.1f}" for side in sides)],
-    ]
-    for base in ("spark-default", "spark-default-our-files", "spark-rocksdb", "spark-rocksdb-v4", *WITH_STATE):
-        if base in medians:
-            cells = [_times_as_fast(more[base], more[side], medians[base] / medians[side]) for side in sides]
-            lines.append([f"times as fast as {base}", *cells])
-    for base in FLOORS:
-        if base in medians:
-            lines.append([f"times the {base}", *(f"{more[side]}{medians[side] / medians[base]:.2f}" for side in sides)])
+    """Return the lines on the time of a whole run, and how it compares, cold and warm."""
+    lines = [["wall, s", *(_seconds(runs, scenario, side) for side in sides)]]
+    speed = warm(scenario)
+    for base in (base for base in BASES if base in sides):
+        cold = [_times_as_fast(runs, scenario, base, side) for side in sides]
+        lines.append([f"times as fast as {base}", *cold])
+        lines.append([f"{lines[-1][0]}, warm", *(_ratio(runs, scenario, side, base, speed) for side in sides)])
+    for base in (base for base in FLOORS if base in sides):
+        lines.append([f"times the {base}", *(_times_as_long(runs, scenario, base, side) for side in sides)])
+        lines.append([f"{lines[-1][0]}, warm", *(_ratio(runs, scenario, base, side, speed) for side in sides)])
     return lines
 
 
-def _times_as_fast(base_more: str, side_more: str, ratio: float) -> str:
+def _times_as_fast(runs: Runs, scenario: Scenario, base: str, side: str) -> str:
     """Return a ratio of two times, each of which may be only a lower bound."""
+    base_more, side_more = _more(runs, scenario, base), _more(runs, scenario, side)
+    if not base_more and not side_more:
+        return _ratio(runs, scenario, base, side, wall)
     if base_more and side_more:
         return "-"
-    return f"{base_more}{'< ' if side_more else ''}{ratio:.2f}"
+    return f"{base_more}{'< ' if side_more else ''}{_of_medians(runs, scenario, base, side):.2f}"
+
+
+def _times_as_long(runs: Runs, scenario: Scenario, base: str, side: str) -> str:
+    more = _more(runs, scenario, side)
+    if not more:
+        return _ratio(runs, scenario, side, base, wall)
+    return f"{more}{_of_medians(runs, scenario, side, base):.2f}"
+
+
+def _of_medians(runs: Runs, scenario: Scenario, side: str, base: str) -> float:
+    """Return the ratio of two times, one of which was ended at the limit."""
+    found, other = (runs.median(scenario.name, each, wall) for each in (side, base))
+    assert found and other, f"{side} and {base} have not run"
+    return found / other
 
 
 def _cell(runs: Runs, scenario: str, side: str, figure: Figure) -> str:
-    value = runs.median(scenario, side, figure.value)
-    return "-" if value is None else f"{value:,.{figure.decimals}f}"
+    values = runs.values(scenario, side, figure.value)
+    return spread(values, f",.{figure.decimals}f") if values else "-"
 
 
 def table(header: list[str], rows: list[list[str]], right: bool = True) -> str:

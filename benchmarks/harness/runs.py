@@ -6,7 +6,9 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from harness.machine import SAME
 
 Record = dict[str, Any]
 Value = Callable[["Run"], float | None]
@@ -69,6 +71,19 @@ class Run:
         return None if column is None or rows is None else column[rows.index(max(rows))]
 
 
+def wall(run: Run) -> float:
+    """Return the seconds of a run: the value that sides are compared by."""
+    return run.wall
+
+
+class Of(NamedTuple):
+    """A value of a side."""
+
+    scenario: str
+    side: str
+    value: Value = wall
+
+
 class Runs:
     """All runs of a comparison, by scenario and side."""
 
@@ -97,14 +112,28 @@ class Runs:
         """Tell whether any side of a scenario has run."""
         return any(name == scenario for name, _ in self._runs)
 
+    def values(self, scenario: str, side: str, value: Value) -> list[float]:
+        """Return a value of each round that has it."""
+        return [found for run in self.of(scenario, side) if (found := value(run)) is not None]
+
     def median(self, scenario: str, side: str, value: Value) -> float | None:
         """Return the median over the rounds, None if there is nothing to take it of."""
-        values = [found for run in self.of(scenario, side) if (found := value(run)) is not None]
+        values = self.values(scenario, side, value)
         return statistics.median(values) if values else None
 
-    def least(self, scenario: str, side: str, value: Value) -> float | None:
-        """Return the minimum over the rounds, None if there is nothing to take it of."""
-        return min((found for run in self.of(scenario, side) if (found := value(run)) is not None), default=None)
+    def best(self, scenario: str, sides: Iterable[str], speed: Value) -> str | None:
+        """Return the side with the highest median of a value, None if none has one."""
+        found = {side: median for side in sides if (median := self.median(scenario, side, speed)) is not None}
+        return max(found, key=lambda side: found[side]) if found else None
+
+    def ratios(self, of: Of, base: Of) -> list[float]:
+        """Return one value over another, for each round that has both: within a round, both had the same machine."""
+        found, bases = self._by_round(of), self._by_round(base)
+        return [found[number] / bases[number] for number in found if bases.get(number)]
+
+    def _by_round(self, of: Of) -> dict[int, float]:
+        runs = self.of(of.scenario, of.side)
+        return {run.round: value for run in runs if run.finished and (value := of.value(run)) is not None}
 
 
 def read(file: Path) -> list[Record]:
@@ -124,9 +153,24 @@ def append(file: Path, record: Record) -> None:
         lines.write(json.dumps(record) + "\n")
 
 
-def wall(run: Run) -> float:
-    """Return the seconds of a run: the value that sides are compared by."""
-    return run.wall
+def one_run(records: list[Record]) -> list[Record]:
+    """Return the records that may be in a table together: of each scenario, those of its last command.
+
+    Sides of another day, kernel or jar would compare machines, not joins.
+    """
+    last = {record["scenario"]: origin(record) for record in records}
+    return [record for record in records if origin(record) == last[record["scenario"]]]
+
+
+def origin(record: Record) -> tuple[str | None, ...]:
+    """Return the command that a record comes from, the machine and the jar."""
+    return (record.get("run"), *(record["environment"].get(name) for name in SAME))
+
+
+def spread(values: list[float], form: str) -> str:
+    """Return the median and, if values differ as shown, the least and the most."""
+    median, least, most = (format(take(values), form) for take in (statistics.median, min, max))
+    return median if least == most else f"{median} ({least} to {most})"
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -1,52 +1,44 @@
 """The runs: on which streams, with which join, by which sides."""
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
 
-from harness.generate import JoinType, Streams, band, history, hot_key, loaded, priced, w2, w2f
-from harness.runs import Record
-from harness.sides import BUDGETS, BY_NAME, EVERY, FLOORS, OURS, PARTITIONS, SPARK, TEMPORAL, WITH_FILES
-
-# What a run is for. Times are taken in "time", "budget" and "rebuild" runs only.
-Kind = Literal["time", "memory", "budget", "rebuild"]
-
-HOUR_MS = 3_600_000
-MILLION = 1_000_000
-SMALL_SCALE = 0.3
-SMALL_SCENARIOS = ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band", "order-inner")
+from harness.generate import band, history, hot_key, loaded, many_columns, priced, w2, w2f
+from harness.inputs import JoinType, Streams
+from harness.rates import rates
+from harness.scenario import HOUR_MS, LOOK_UPS, MILLION, Scenario, rows
+from harness.sides import BOTH_FILES, BUDGETS, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
+from harness.steady import steady
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """One comparison.
+class Selection(NamedTuple):
+    """What a command runs if it names no scenarios.
 
     Attributes:
-        name: as on the command line and in the tables.
-        group: several scenarios that are selected and shown together.
-        title: one line for the reader.
-        streams: the input.
-        how: the join's type.
-        sides: the names of the sides that it has.
-        kind: what a run does.
-        rounds: the maximum number of rounds.
-        measured: the batches, by position, that represent the steady state, if not all of them do.
-        window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
-        temporal: whether the right stream has the versions of a table, and a left row matches the one of its time.
-        partitions: the number of tasks and of state stores.
+        scale: of the scenarios.
+        rounds: how often a side runs.
+        names: of the scenarios, none for all.
     """
 
-    name: str
-    group: str
-    title: str
-    streams: Streams
-    how: JoinType
-    sides: tuple[str, ...] = EVERY
-    kind: Kind = "time"
-    rounds: int | None = None
-    measured: tuple[int, int] | None = None
-    window_ms: int | None = None
-    temporal: bool = False
-    partitions: int = PARTITIONS
+    scale: float
+    rounds: int
+    names: tuple[str, ...]
+
+
+SELECTIONS = {
+    "headline": Selection(1, 3, ("steady-w2-left", "steady-heap-w2-left")),
+    "small": Selection(0.3, 1, ("w2-inner-25", "w2-left-25", "w2f", "small-batches", "evict", "band", "order-inner")),
+    "full": Selection(1, 3, ()),
+}
+
+
+def listed(name: str, ran: Iterable[str]) -> set[str]:
+    """Return the scenarios whose goals a report lists, measured or not: those of its selection, and those that ran."""
+    selection = SELECTIONS.get(name)
+    if selection is None:
+        return set(ran)
+    return {*(selection.names or (*scenarios(selection.scale), LOOK_UPS)), *ran}
 
 
 def scenarios(scale: float) -> dict[str, Scenario]:
@@ -56,8 +48,10 @@ def scenarios(scale: float) -> dict[str, Scenario]:
         scale: multiplies the numbers of rows, and with them the time bounds, so that the state is the same share of
             the input. Small files that follow a loaded state stay as small, and of small batches there are 60 or more.
     """
-    million = _rows(MILLION, scale)
+    million = rows(MILLION, scale)
     found = [
+        *steady(scale),
+        rates(scale),
         *_w2_scenarios(million),
         Scenario(
             "w2f",
@@ -94,23 +88,32 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             "wide",
             "wide",
             "Wide rows: W2 whose orders carry 1 KiB each, left outer, 25 batches",
-            _w2(_rows(100_000, scale), batches=25, payload=True),
+            _w2(rows(100_000, scale), batches=25, payload=True),
             "left_outer",
         ),
         Scenario(
             "hot-key",
             "hot-key",
             "Hot key: one key; a long watermark delay retains 100 rows for each of its seconds; ±1 s, inner",
-            hot_key(_rows(100_000, scale), _rows(5_000, scale), batches=20),
+            hot_key(rows(100_000, scale), rows(5_000, scale), batches=20),
             "inner",
         ),
         Scenario(
             "band",
             "band",
             "Band: orders and clicks within ±1 s of each other, no equality (Spark: a constant key), inner",
-            band(_rows(100_000, scale), _rows(5_000, scale)),
+            band(rows(100_000, scale), rows(5_000, scale)),
             "inner",
         ),
+        Scenario(
+            "band-hour",
+            "band",
+            "Band: an order and a click a second, half an hour of each other or less, no equality (Spark: a constant "
+            "key), inner",
+            band(rows(6_000, scale), rows(300, scale), seconds=1, bound_ms=rows(HOUR_MS // 2, scale)),
+            "inner",
+        ),
+        *(_many_columns(columns, scale) for columns in (300, 1500)),
         *(
             _catch_up(days, short, words, how, has_key)
             for short, words, how, has_key in _CATCH_UP_TYPES
@@ -145,21 +148,6 @@ def scenarios(scale: float) -> dict[str, Scenario]:
     return {scenario.name: scenario for scenario in found}
 
 
-def current(records: list[Record], known: dict[str, Scenario]) -> list[Record]:
-    """Return the records of these scenarios, without runs on streams or sides that they no longer have."""
-    return [
-        record
-        for record in records
-        if record["scenario"] in known
-        and record["inputs"] == known[record["scenario"]].streams.full_name
-        and record.get("sideVersion", 1) == BY_NAME[record["side"]].version
-    ]
-
-
-def _rows(number: float, scale: float) -> int:
-    return round(number * scale)
-
-
 def _w2(orders: int, batches: float, payload: bool = False) -> Streams:
     """Return W2 with a bound in proportion to its length: an hour for a million orders."""
     return w2(orders, round(orders / batches), orders * HOUR_MS // MILLION, payload)
@@ -188,7 +176,7 @@ def _growth(millions: float, scale: float) -> Scenario:
         f"growth-{millions}",
         "growth",
         f"Growth: W2 at {millions} times its size, and its bound with it; left outer, batches as large as ever",
-        _w2(_rows(millions * MILLION, scale), batches=25 * millions),
+        _w2(rows(millions * MILLION, scale), batches=25 * millions),
         "left_outer",
         sides=(*OURS, *FLOORS),
     )
@@ -196,7 +184,7 @@ def _growth(millions: float, scale: float) -> Scenario:
 
 def _beyond_budget(matching: int, scale: float) -> Scenario:
     """Return small batches over a state of a GB per task, which can match any part of it."""
-    load = _rows(4 * MILLION, scale)
+    load = rows(4 * MILLION, scale)
     batches = 60
     return Scenario(
         f"beyond-budget-{matching}",
@@ -231,23 +219,39 @@ def _catch_up(days: int, short: str, words: str, how: JoinType, has_key: bool) -
 
 
 def _small_batches(scale: float) -> Scenario:
-    load = _rows(50_000, scale)
-    batches = max(_rows(200, min(scale, 1)), 60)
+    load = rows(50_000, scale)
+    batches = max(rows(200, min(scale, 1)), 60)
     title = f"Small batches: {batches} of 100 rows over a state that slides along with them, inner"
     return _sliding("small-batches", title, load, batches, batch_rows=50, warm_up=20)
 
 
 def _many_partitions(scale: float) -> Scenario:
     """Return small batches with Spark's default number of partitions: each task has a few rows."""
-    load, batches = _rows(10_000, scale), 30
+    load, batches = rows(10_000, scale), 30
     title = f"Many partitions: {batches} batches of 1,000 rows over 200 partitions, inner"
     return replace(_sliding("many-partitions", title, load, batches, batch_rows=500, warm_up=5), partitions=200)
+
+
+def _many_columns(columns: int, scale: float) -> Scenario:
+    """Return batches of wide rows; of small ones there are 10 or more."""
+    batches, batch_rows = max(rows(30, min(scale, 1)), 10), rows(1_000, min(scale, 1))
+    return Scenario(
+        f"columns-{columns}",
+        "columns",
+        f"Many columns: {columns:,} columns of text a side, all kept; {batches} batches of {batch_rows:,} rows a side, "
+        "inner",
+        many_columns(columns, batches, batch_rows),
+        "inner",
+        sides=BOTH_FILES,
+        measured=(batches // 3, batches),
+    )
 
 
 def _sliding(name: str, title: str, load: int, batches: int, batch_rows: int, warm_up: int) -> Scenario:
     """Return small batches over a state of constant size: it keeps as much time as the first file covers."""
     streams = loaded(load, batches, batch_rows=batch_rows, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90)
-    return Scenario(name, name, title, streams, "inner", sides=WITH_FILES, measured=(warm_up + 1, batches + 1))
+    sides = tuple(dict.fromkeys((*WITH_FILES, *BOTH_FILES)))
+    return Scenario(name, name, title, streams, "inner", sides=sides, measured=(warm_up + 1, batches + 1))
 
 
 def _memory_scenarios(streams: Streams) -> list[Scenario]:

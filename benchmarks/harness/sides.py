@@ -29,6 +29,7 @@ WITHIN_BUDGET = {"spark.streamjoin.indexMemory": "4g", "spark.streamjoin.executo
 # 2: the session has our files and, with RocksDB, changelogs by default.
 OURS_NOW = 2
 PARTITIONS = 2
+CORES = 2
 SESSION = {
     "spark.driver.memory": "6g",
     "spark.ui.enabled": "false",
@@ -70,7 +71,9 @@ ALL = [
     Side("spark-default-our-files", "spark", OUR_FILES),
     Side("spark-rocksdb", "spark", ROCKSDB),
     Side("spark-rocksdb-changelog", "spark", ROCKSDB | CHANGELOG),
+    Side("spark-rocksdb-changelog-our-files", "spark", ROCKSDB | CHANGELOG | OUR_FILES),
     Side("spark-rocksdb-v4", "spark", ROCKSDB | JOIN_FORMAT_4),
+    Side("spark-rocksdb-v4-our-files", "spark", ROCKSDB | JOIN_FORMAT_4 | OUR_FILES),
     Side("ours-default", "ours", {}, version=OURS_NOW),
     Side("ours-default-spark-files", "ours", SPARKS_FILES),
     Side("ours-default-ordered", "ours", {}, ordered=True),
@@ -87,7 +90,7 @@ ALL = [
 ]
 BY_NAME = {side.name: side for side in ALL}
 
-SPARK = ("spark-default", "spark-rocksdb", "spark-rocksdb-v4")
+SPARK = ("spark-default", "spark-rocksdb", "spark-rocksdb-changelog", "spark-rocksdb-v4")
 OURS = ("ours-default", "ours-rocksdb")
 FLOOR = "floor"
 FLOOR_OUR_FILES = "floor-our-files"
@@ -96,7 +99,11 @@ BUDGETS = ("ours-rocksdb-within", "ours-rocksdb-64m")
 WITH_STATE = ("with-state", "with-state-buckets")
 TEMPORAL = (*OURS, *WITH_STATE, FLOOR_OUR_FILES)
 EVERY = (*SPARK, *OURS, *FLOORS)
-# The effect of the files: each engine also with the files of the other.
+# All with the checkpoint files of streamjoin: nothing but the join and its state differs.
+SPARK_OUR_FILES = ("spark-default-our-files", "spark-rocksdb-changelog-our-files", "spark-rocksdb-v4-our-files")
+EQUAL_FILES = (*SPARK_OUR_FILES, *OURS, FLOOR_OUR_FILES)
+# The effect of the files: the default stores and the floor also with those of the other.
+BOTH_FILES = ("spark-default", *EQUAL_FILES, "ours-default-spark-files", FLOOR)
 WITH_FILES = ("spark-default", "spark-default-our-files", *SPARK[1:], *OURS, "ours-default-spark-files", *FLOORS)
 
 
@@ -107,7 +114,7 @@ def session(side: Side, more: dict[str, str]) -> SparkSession:
         side: whose session it is.
         more: settings of this run, in addition to those of the side.
     """
-    builder = SparkSession.builder.master("local[2]").appName(f"benchmark {side.name}")
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName(f"benchmark {side.name}")
     for key, value in (SESSION | side.settings | more).items():
         builder = builder.config(key, value)
     if side.engine == "ours":

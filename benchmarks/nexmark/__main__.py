@@ -15,7 +15,7 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from harness.machine import environment, inherited
+from harness.machine import environment, inherited, require_same
 from harness.runs import Record, append, read, write
 from harness.sides import BY_NAME
 
@@ -53,6 +53,8 @@ def main() -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         jobs = plan(options)
         done = read(file) if options.resume else []
+        if done:
+            require_same(done[-1]["environment"])
         write(file, done)
         run_all(jobs, file, done, options)
     options.results.write_text(report(read(file), options.warm_up))

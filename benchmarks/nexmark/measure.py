@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.measure import executed, peak_heap, totals, used_heap, versions
+from harness.measure import peak_heap, used_heap, versions
+from harness.query import executed, totals
 from harness.sides import BY_NAME, session
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery

@@ -14,6 +14,10 @@ _OTHERS = {
     "partitions",
     "rewritten",
     "changed",
+    "added",
+    "removed",
+    "takenOver",
+    "place",
     "from",
     "bounds_micros",
     "time_columns",
@@ -46,7 +50,7 @@ def recorded(checkpoint: Path) -> list[str]:
     for number, join in enumerate(joins, 1):
         changed: dict[str, Any] = join.get("changed", join)
         is_attempt = changed is not join and (not committed or changed["from"] > committed[-1])
-        lines += ["", f"join {number}: {join['kind']}, {_partitions(join)}"]
+        lines += ["", f"join {number}: {join['kind']}, {_partitions(join)}{_lifetime(join, committed)}"]
         lines += _properties(join if is_attempt else changed)
         if is_attempt:
             lines += [f"  batch {changed['from']} has been attempted with:", *_properties(changed, "    ")]
@@ -67,7 +71,19 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _partitions(join: dict[str, Any]) -> str:
     number = join["rewritten"][-1]["partitions"] if join.get("rewritten") else join.get("partitions")
+    if number == 0:
+        return "no state yet"
     return f"{number} partition{'' if number == 1 else 's'}"
+
+
+def _lifetime(join: dict[str, Any], committed: list[int]) -> str:
+    """Return since when a running query has had the join, and until when, if not always."""
+    found = ""
+    for name in ("added", "removed"):
+        if (batch := join.get(name)) is not None:
+            is_attempt = not committed or batch > committed[-1]
+            found += f", {name} with batch {batch}" + (", which has not been committed" if is_attempt else "")
+    return found
 
 
 def _properties(join: dict[str, Any], indent: str = "  ") -> list[str]:

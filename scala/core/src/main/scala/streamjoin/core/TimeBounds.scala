@@ -141,7 +141,13 @@ final class TimeBounds(
     math.min(watermark(key), limit(key, watermark, lowest))
 
   private def limit(key: Int, watermark: Int => Long, lowest: Int => Long): Long = {
-    val byBounds = if (expires(key)) evictionLimit(key, watermark) else constrained(key, watermark)
+    val byBounds =
+      if (expires(key)) evictionLimit(key, watermark)
+      else
+        reaching(key).iterator
+          .map(bound => bound.lowest(limit(bound.in, watermark, lowest)))
+          .maxOption
+          .getOrElse(Watermark.Undefined)
     if (isLowestNeeded(key)) math.max(byBounds, lowest(key)) else byBounds
   }
 
@@ -169,12 +175,6 @@ final class TimeBounds(
   /** The constraints that give an eviction limit to a key that has no bound of its own. */
   def reaching(key: Int): Seq[TimeBound] =
     if (expires(key)) Nil else constraint.filter(bound => bound.out == key && expires(bound.in))
-
-  private def constrained(key: Int, watermark: Int => Long): Long =
-    reaching(key).iterator
-      .map(bound => bound.lowest(evictionLimit(bound.in, watermark)))
-      .maxOption
-      .getOrElse(Watermark.Undefined)
 }
 
 object TimeBounds {

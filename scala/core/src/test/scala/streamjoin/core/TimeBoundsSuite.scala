@@ -144,6 +144,21 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(carried.output(1, at, _ => 20L) == 50)
   }
 
+  test("the lowest time in the buffer also holds for a key that a constraint ties to it") {
+    val tied = new TimeBounds(
+      Set(0, 2, 3),
+      Set(1),
+      Seq(TimeBound(2, 1, 0), TimeBound(0, 1, 30), TimeBound(1, 0, 0)),
+      Seq(TimeBound(3, 0, 5)),
+      carried = Set(2)
+    )
+    val at = watermarks(0 -> 60L, 1 -> 70L, 3 -> 60L)
+    def lowest(key: Int) = if (key == 0) 45L else Undefined
+    assert(Seq(0, 3).map(tied.output(_, at)) == Seq(40, 35), "by the longest lifetime, 30")
+    assert(Seq(0, 3).map(tied.output(_, at, lowest)) == Seq(45, 40))
+    assert(Seq(0, 3).map(tied.output(_, at, _ => 20L)) == Seq(40, 35), "whichever is higher")
+  }
+
   test("a carried value drives no bound") {
     intercept[IllegalArgumentException](
       new TimeBounds(Set(0, 2), Set(1), Seq(TimeBound(0, 1, 0), TimeBound(1, 2, 0)), carried = Set(2))

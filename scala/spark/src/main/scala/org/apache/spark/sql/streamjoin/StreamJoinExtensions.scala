@@ -25,7 +25,7 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(_ => AttachClauses)
     extensions.injectResolutionRule(_ => ResolveClauses)
     // Equal windows in the condition of a join.
-    extensions.injectResolutionRule(_ => ResolveEqualWindows)
+    extensions.injectResolutionRule(_ => ResolveWindowsOfJoins)
     // SQL: table functions, before Spark looks for functions of their names.
     extensions.injectHintResolutionRule(ResolveTableFunctions(_))
     // SQL: names of arrangements, and their joins.

@@ -107,6 +107,12 @@ object SparkTest {
     .config("spark.log.level", "OFF")
     .config("spark.sql.streaming.pollingDelay", "1ms")
     .config("spark.sql.codegen.wholeStage", false)
+    // Generating the code of expressions, even if Spark has its class already, takes a fifth of the
+    // time. The parity suite, `make test-long` and Python's programs keep Spark's default.
+    .config("spark.sql.codegen.factoryMode", if (isLong) "FALLBACK" else "NO_CODEGEN")
+    // Generating the code of expressions, even of code that is compiled already, is a fifth of the
+    // time of small batches. `make test-long`, the parity suite and Python's programs do it.
+    .config("spark.sql.codegen.factoryMode", if (isLong) "FALLBACK" else "NO_CODEGEN")
     // Nobody reads the plan of each batch on a page.
     .config("spark.sql.ui.explainMode", "simple")
     // With isolation, each query has its own class loader and reloads all classes of its tasks.

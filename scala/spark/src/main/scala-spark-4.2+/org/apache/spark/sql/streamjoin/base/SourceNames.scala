@@ -2,8 +2,9 @@ package org.apache.spark.sql.streamjoin.base
 
 import org.apache.spark.sql.catalyst.analysis.NamedStreamingRelation
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation
+import org.apache.spark.sql.execution.streaming.runtime.{StreamingExecutionRelation, StreamingRelation}
 
 /** Names of sources, from `readStream.name(...)`. */
 private[streamjoin] object SourceNames {
@@ -16,8 +17,10 @@ private[streamjoin] object SourceNames {
     def unapply(plan: NamedStreamingRelation): Option[LogicalPlan] = Some(plan.child)
   }
 
-  /** The name of a source in a running query, if the user gave it one. */
+  /** The name of a source in a query, if the user gave it one. */
   def of(leaf: LogicalPlan): Option[String] = leaf match {
+    case source: StreamingRelation => source.sourceIdentifyingName.nameOpt
+    case source: StreamingRelationV2 => source.sourceIdentifyingName.nameOpt
     case source: StreamingExecutionRelation => source.sourceIdentifyingName.nameOpt
     case source: StreamingDataSourceV2ScanRelation => source.relation.sourceIdentifyingName.nameOpt
     case _ => None

@@ -53,6 +53,8 @@ private[streamjoin] trait SpecifiedNode extends StatefulNode {
 
   final override def tasks: Option[FirstPartitions] = plan.tasks
 
+  final override def watermarks: IndexedSeq[ColumnWatermark] = plan.watermarks
+
   private def key(column: Attribute): Option[Int] =
     Some(times.indexWhere(_.exprId == column.exprId)).filter(_ >= 0)
 

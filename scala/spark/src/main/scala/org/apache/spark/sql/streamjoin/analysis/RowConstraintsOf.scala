@@ -2,13 +2,12 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import scala.util.Try
 
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftAnti, LeftOuter, LeftSemi}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime, TimeComparison}
+import org.apache.spark.sql.streamjoin.time.{EventTime, FixedWindow, LastInstant, LinearTime, TimeComparison}
 import org.apache.spark.sql.streamjoin.watermark.{RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.TimestampType
 
@@ -82,17 +81,10 @@ private[streamjoin] object RowConstraintsOf {
           case Seq(column) if column.dataType == TimestampType => Some(column)
           case _ => None
         }
-        length <- windowLength(alias.child, base)
+        length <- FixedWindow.length(alias)
       } yield Derived(alias.exprId, base.exprId, 0L, length - 1)
     case _ => None
   }
-
-  /** All windows of a column have the same length, so one instant is enough. */
-  private def windowLength(window: Expression, time: Attribute): Option[Long] = Try {
-    val bound = BindReferences.bindReference(window, Seq(time))
-    val first = bound.eval(InternalRow(0L)).asInstanceOf[InternalRow]
-    first.getLong(1) - first.getLong(0)
-  }.toOption
 
   /** The constraints of a union's branch, in the union's columns. */
   private def ofBranch(branch: LogicalPlan, output: Seq[Attribute]): RowConstraints = {

@@ -14,8 +14,13 @@ import org.apache.spark.sql.types.TimestampType
  *
  * @param origins
  *   origins of all marks (`EventTimeWatermark` nodes), by node id and column
+ * @param fields
+ *   whether the start and the end of a window, as columns, carry the watermark of the window, too
  */
-final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), WatermarkId]) {
+final private[streamjoin] class WatermarkLineage(
+    origins: Map[(UUID, ExprId), WatermarkId],
+    fields: Boolean = false
+) {
   import ColumnWatermark._
   import WatermarkLineage._
 
@@ -24,6 +29,13 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
     .filter(EventTime.isTime)
     .distinctBy(_.exprId)
     .flatMap(column => of(column, plan).map(column -> _))
+
+  /**
+   * Also gives the starts and the ends of windows a watermark. They do not have one everywhere,
+   * because the numbers of watermark keys in a checkpoint, and the layout of its state, would be
+   * others.
+   */
+  def withFields: WatermarkLineage = new WatermarkLineage(origins, fields = true)
 
   /**
    * The watermark of a column of `plan`'s output, if it carries one. A window's watermark applies
@@ -71,8 +83,9 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
       Some(Propagated(givenToSpark(child)))
 
     case stateful if isStateful(stateful) =>
-      if (EventTime.isMarked(column) || isLastInstant(column, stateful))
-        Some(Propagated(stateful.children.flatMap(givenToSpark)))
+      val propagated = Propagated(stateful.children.flatMap(givenToSpark))
+      if (EventTime.isMarked(column) || isLastInstant(column, stateful)) Some(propagated)
+      else if (fields) ofField(column, stateful, propagated)
       else None
 
     case other =>
@@ -105,15 +118,33 @@ final private[streamjoin] class WatermarkLineage(origins: Map[(UUID, ExprId), Wa
     case _ => false
   }
 
+  /** A field of a window that the aggregate groups by. */
+  private def ofField(
+      column: Attribute,
+      stateful: LogicalPlan,
+      propagated: ColumnWatermark
+  ): Option[ColumnWatermark] = stateful match {
+    case aggregate: Aggregate =>
+      def isGrouped(window: Attribute) = EventTime.isMarked(window) && EventTime.isWindow(window) &&
+        aggregate.groupingExpressions.exists(_.semanticEquals(window))
+      aggregate.aggregateExpressions
+        .collectFirst { case alias: Alias if alias.exprId == column.exprId => alias.child }
+        .flatMap { made =>
+          moved(WindowTimes.sum(made, aggregate.child))(base => Some(propagated).filter(_ => isGrouped(base)))
+        }
+    case _ => None
+  }
+
   private def ofSum(expression: Expression, child: LogicalPlan): Option[ColumnWatermark] =
-    LinearTime
-      .of(expression)
-      .toOption
-      .collect { case LinearTime(Seq(base), Seq(), constant, below, _) =>
-        of(base, child)
-          .map(watermark => if (constant == below) watermark else Shifted(constant - below, watermark))
-      }
-      .flatten
+    moved(if (fields) WindowTimes.sum(expression, child) else LinearTime.of(expression))(of(_, child))
+
+  /** The watermark of one column plus a constant. */
+  private def moved(
+      sum: LinearTime.Result
+  )(of: Attribute => Option[ColumnWatermark]): Option[ColumnWatermark] =
+    sum.toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, _) =>
+      of(base).map(watermark => if (constant == below) watermark else Shifted(constant - below, watermark))
+    }.flatten
 
   /**
    * `TimeWindowing` copies the metadata of the time column to the window, so a marked window has a

@@ -22,22 +22,24 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   MultipleWatermarkPolicy
 }
 import org.apache.spark.sql.internal.{SQLConf, SessionState}
-import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery}
+import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.checkpoint.{
-  BatchesNotBegun,
   Description,
   OperatorLog,
   OutlineLog,
+  SparksMetadata,
+  SparksOperator,
   TakeOver
 }
-import org.apache.spark.sql.streamjoin.evolve.{Evolution, StateStep}
+import org.apache.spark.sql.streamjoin.evolve.{Evolution, QueryOperators, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
   ColumnWatermark,
   KeyedWatermarkLog,
+  LowestKept,
   OutputFloor,
   Passed,
   QueryWatermarks,
@@ -160,16 +162,29 @@ final private[streamjoin] class BatchBinding(
    * The first step of an operator in a run: checks that the state in the checkpoint belongs to it
    * or, if there is none yet, records the operator. The strategy takes this step when it plans an
    * operator, because no other code of streamjoin runs before the first batch.
+   *
+   * @param name
+   *   by which Spark knows it
    */
-  def beginRun(node: StatefulNode, partitions: Int): Unit =
+  def beginRun(node: StatefulNode, name: String, partitions: Int): Unit =
     evolution.foreach { changed =>
-      if (!states.isTakenOver(node.ordinal)) changed.record(node, partitions)
-      states.beginRun(node)
+      if (!states.isTakenOver(node.ordinal)) changed.record(node.ordinal, partitions)
+      states.beginRun(node, name)
       beforeTasks(node.ordinal) = () => {
-        if (!states.isTakenOver(node.ordinal)) changed.forgetAbandoned(node)
+        if (!states.isTakenOver(node.ordinal)) changed.forgetAbandoned(node.ordinal)
         states.beginTasks(node)
       }
     }
+
+  /**
+   * The operators that the query has no longer, for as long as Spark compares the plan with them,
+   * if an operator is the one above which they are planned.
+   */
+  def removedAbove(ordinal: Int): Seq[SparksOperator] =
+    evolution
+      .map(_.numbers)
+      .filter(numbers => isFirstOfRun && numbers.headOption.contains(ordinal))
+      .fold(Seq.empty[SparksOperator])(numbers => states.removed(numbers.toSet))
 
   /** By operator ordinal: what is recorded once the batch runs. */
   private val beforeTasks = mutable.Map.empty[Int, () => Unit]
@@ -183,7 +198,10 @@ final private[streamjoin] class BatchBinding(
    * else.
    */
   def beginTasks(ordinal: Int): Unit = synchronized {
-    if (!hasTasks && evolution.isDefined) watermarkLog.continue(batch, eviction.continuity)
+    if (!hasTasks) evolution.foreach { changed =>
+      watermarkLog.continue(batch, eviction.continuity)
+      changed.forgetAdded()
+    }
     hasTasks = true
     beforeTasks.remove(ordinal).foreach(_())
   }
@@ -199,7 +217,9 @@ final private[streamjoin] class BatchBinding(
     if (!hasEnded) {
       val time = execution.offsetSeqMetadata.batchTimestampMs
       val watermarks = continued(
-        withOrders(eviction.after(execution.executedPlan, time).idleAt(time, received, sparkEviction))
+        withOrders(
+          withLowestKept(eviction.after(execution.executedPlan, time)).idleAt(time, received, sparkEviction)
+        ).withNewest(execution.executedPlan)
       )
       val entry = watermarks.entry.copy(received = receivedValues(watermarks.values(sparkEviction)))
       ended = Some(Ended(watermarks, watermarkLog.addInBackground(batch + 1, entry)))
@@ -220,7 +240,7 @@ final private[streamjoin] class BatchBinding(
   /** Adds how far the operators have come, which counts if the query is changed. */
   private def continued(watermarks: QueryWatermarks): QueryWatermarks = {
     val values = eviction.valuesOfPlan(sparkEviction)
-    val newest = watermarks.newest(execution.executedPlan)
+    val newest = watermarks.newestSeen(execution.executedPlan)
     val passed = operators(execution).map(exec => exec.ordinal -> exec.passed(values, newest))
     val floors = raisedFloors.map { case (ordinal, micros) =>
       ordinal -> OutputFloor(batch, Passed(outputs = Nil, forSpark = micros))
@@ -241,6 +261,18 @@ final private[streamjoin] class BatchBinding(
   private def recordOutlines(): Unit = {
     val log = new OutlineLog(query.sparkSession, new Path(execution.checkpointLocation).getParent)
     operators(execution).foreach(exec => log.record(exec.outline, batch))
+  }
+
+  /** Adds how old the rows in state are. */
+  private def withLowestKept(watermarks: QueryWatermarks): QueryWatermarks = {
+    lazy val judging = eviction.forLateness(sparkEviction)
+    val states = for {
+      exec <- operators(execution)
+      (key, lowest) <- exec.lowestNeeded.toSeq
+      column = exec.watermarks(key)
+    } yield LowestKept
+      .InState((exec.ordinal, key), lowest, column.value(judging), column.value(evictionValues))
+    watermarks.copy(lowestKept = watermarks.lowestKept.after(states))
   }
 
   /** Adds the bounds that rows in state imply for the order of the operators above them. */
@@ -429,13 +461,14 @@ private[streamjoin] object BatchBinding extends Logging {
       watermarks
     }
     val evolution = Evolution.of(
-      operatorLog,
-      new BatchesNotBegun(session, checkpoint),
+      session,
       checkpoint,
       batch,
+      keys,
       eviction.continuity,
       // There is no record of a join of Spark's to compare with.
-      if (takesOver) Nil else OptimizedQuery.nodesIn(execution.optimizedPlan)
+      if (takesOver) QueryOperators.none
+      else QueryOperators.ofBatch(execution.optimizedPlan, keys, operatorLog, batch)
     )
     evolution.check()
     // A run of the same query may have planned the batch after start() had looked.
@@ -448,6 +481,18 @@ private[streamjoin] object BatchBinding extends Logging {
     // A run may be shorter than the purge interval.
     purge(batch, log, folder, hadoopConf)
     operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain, keepsSparks = takesOver)
+    val states = new OperatorStates(
+      batch,
+      operatorLog,
+      if (takesOver) TakenOverJoins.begin(takeOver, execution.optimizedPlan)
+      else TakenOverJoins.recorded(operatorLog),
+      evolution.meanings,
+      mutable.Map.empty,
+      new SparksMetadata(session, checkpoint),
+      planned.query,
+      execution
+    )
+    if (!takesOver) states.forgetAdded(evolution.numbers.toSet)
     new BatchBinding(
       batch,
       evolution.appliedBefore(late),
@@ -461,16 +506,7 @@ private[streamjoin] object BatchBinding extends Logging {
       sparkEviction,
       SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
       log,
-      new OperatorStates(
-        batch,
-        operatorLog,
-        if (takesOver) TakenOverJoins.begin(takeOver, execution.optimizedPlan)
-        else TakenOverJoins.recorded(operatorLog),
-        evolution.meanings,
-        mutable.Map.empty,
-        planned.query,
-        execution
-      ),
+      states,
       TrieMap.empty,
       Some(evolution),
       planned.query,

@@ -50,6 +50,12 @@ private[streamjoin] trait BoundOperator extends OwnExec {
   final def lowestKept(key: Int): Option[Long] = reports.lowest.get(key)
 
   /**
+   * By watermark key: the lowest time in state after the batch, for the output watermarks that
+   * depend on it; `Long.MaxValue` if no row is kept. Empty if some task has not reported it.
+   */
+  def lowestNeeded: Map[Int, Long] = Map.empty
+
+  /**
    * For an operator that emits in time order, after a batch: the earliest possible time of a future
    * row, in microseconds. Defined only if the state of the operators below gives a tighter bound
    * than the watermarks.

@@ -11,7 +11,13 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.streaming.runtime.{IncrementalExecution, MicroBatchExecution}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorLog, SparksJoin}
+import org.apache.spark.sql.streamjoin.checkpoint.{
+  Generation,
+  OperatorLog,
+  SparksJoin,
+  SparksMetadata,
+  SparksOperator
+}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 
 /**
@@ -31,6 +37,7 @@ final private[streamjoin] class OperatorStates(
     takenOver: TakenOverJoins,
     meanings: Map[Int, String],
     places: mutable.Map[Int, StatePlaces],
+    metadata: SparksMetadata,
     query: MicroBatchExecution,
     execution: IncrementalExecution
 ) extends Logging {
@@ -46,13 +53,12 @@ final private[streamjoin] class OperatorStates(
     .getOrElseUpdate(
       ordinal,
       generations(ordinal) match {
-        case None =>
-          StatePlaces(Generation(0, number(StreamJoinConf.partitions(execution.numStateStores), 0)))
+        case None => StatePlaces(Generation(0, number(StreamJoinConf.setPartitions.getOrElse(first), 0)))
         case Some(recorded) =>
           StatePlaces.of(
             recorded,
             batch,
-            now => number(StreamJoinConf.setPartitions.getOrElse(now), now),
+            now => number(StreamJoinConf.setPartitions.getOrElse(if (now == 0) first else now), now),
             provider,
             isSparks = isTakenOver(ordinal),
             meaning = meanings.get(ordinal)
@@ -60,6 +66,9 @@ final private[streamjoin] class OperatorStates(
       }
     )
     .current
+
+  /** The number of partitions of an operator that has none, unless it is set. */
+  private def first: Int = execution.numStateStores
 
   def state(ordinal: Int): Generation = places(ordinal).current
 
@@ -128,11 +137,15 @@ final private[streamjoin] class OperatorStates(
     )
   }
 
-  /** In the first batch of a run: logs a rewrite. */
-  def beginRun(node: StatefulNode): Unit = {
+  /**
+   * In the first batch of a run: logs a rewrite, and lets Spark know an operator that was added.
+   */
+  def beginRun(node: StatefulNode, name: String): Unit = {
+    if (log.recorded(node.ordinal).exists(_.added.isDefined))
+      metadata.add(SparksOperator(takenOver.id(node.ordinal), name, state(node.ordinal).partitions))
     // A state without a description is taken for a damaged one.
     if (isTakenOver(node.ordinal) && log.recorded(node.ordinal).isEmpty) recordTakeOver(node)
-    rewriting(node.ordinal).foreach { case (before, next) =>
+    rewriting(node.ordinal).filterNot(_._1.isEmpty).foreach { case (before, next) =>
       logInfo(
         s"Batch $batch rewrites the state of operator ${node.ordinal + 1} (${node.kind}): " +
           s"${before.partitions} partitions before, ${next.partitions} from now on" +
@@ -156,7 +169,28 @@ final private[streamjoin] class OperatorStates(
     )
   }
 
+  /**
+   * The operators that the query has no longer, and Spark still knows.
+   *
+   * @param kept
+   *   the operators of the query
+   */
+  def removed(kept: Set[Int]): Seq[SparksOperator] = metadata.recorded(log.all.zipWithIndex.collect {
+    case (operator, ordinal) if operator.removed.isDefined && !kept(ordinal) => log.id(ordinal)
+  })
+
+  /**
+   * Called before the first batch of a run is planned: Spark forgets the operators that were added
+   * by an attempt that was abandoned.
+   *
+   * @param kept
+   *   the operators of the query
+   */
+  def forgetAdded(kept: Set[Int]): Unit = log.all.zipWithIndex.foreach { case (operator, ordinal) =>
+    if (!kept(ordinal) && operator.added.exists(_ >= batch)) metadata.delete(log.id(ordinal))
+  }
+
   /** Those of the next batch in the same run. */
   def following(execution: IncrementalExecution): OperatorStates =
-    new OperatorStates(batch + 1, log, takenOver.later, Map.empty, places, query, execution)
+    new OperatorStates(batch + 1, log, takenOver.later, Map.empty, places, metadata, query, execution)
 }

@@ -22,8 +22,9 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
-   * Checks that the joins of the query are the recorded ones, if any are recorded. A query may drop
-   * all of its look-ups: they leave nothing to retract.
+   * Checks that the joins of the query are the recorded ones, if any are recorded. Look-ups may be
+   * added and removed: they leave nothing to retract, and a row belongs to the query that runs when
+   * it arrives.
    *
    * @throws org.apache.spark.sql.AnalysisException
    *   for the first join that differs
@@ -33,12 +34,25 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
     if (joins.nonEmpty || before.exists(_.kind == ArrangedJoinLog.Delta)) verify(joins, before)
   }
 
-  private def verify(joins: Seq[Description], before: Seq[Description]): Unit = if (before.nonEmpty) {
-    before.zip(joins).foreach { case (was, is) => verify(was, is) }
-    if (before.size != joins.size)
-      throw DescriptionLog
-        .changed(checkpoint, ArrangedJoinLog.Number, before.size.toString, joins.size.toString)
-  }
+  private def verify(joins: Seq[Description], before: Seq[Description]): Unit =
+    if (before.nonEmpty && !isMoreOrLess(joins, before)) {
+      before.zip(joins).foreach { case (was, is) => verify(was, is) }
+      if (before.size != joins.size)
+        throw DescriptionLog
+          .changed(checkpoint, ArrangedJoinLog.Number, before.size.toString, joins.size.toString)
+    }
+
+  /** Whether look-ups were only added, or only removed. */
+  private def isMoreOrLess(joins: Seq[Description], before: Seq[Description]): Boolean =
+    (joins ++ before).forall(_.kind == ArrangedJoinLog.LookUp) && {
+      val left = joins.foldLeft(before) { (left, join) =>
+        left.indexWhere(_.difference(join).isEmpty) match {
+          case -1 => left
+          case at => left.patch(at, Nil, 1)
+        }
+      }
+      left.isEmpty || before.size - left.size == joins.size
+    }
 
   /**
    * Called before the first batch of a run.
@@ -47,17 +61,21 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
    *   whether a batch has been committed; until then, recorded joins are ignored
    */
   def verifyOrRecord(joins: Seq[Description], isBegun: Boolean): Unit = {
-    val (before, now) = (recorded, joins.map(_.recordedNow))
-    if (isBegun && before.nonEmpty) {
-      verify(joins, before)
+    val before = if (isBegun) recorded else Nil
+    verify(joins, before)
+    if (
+      before.size == joins.size && before.zip(joins).forall { case (was, is) => was.difference(is).isEmpty }
+    )
       before.zip(joins).zipWithIndex.foreach { case ((was, is), number) =>
         verifyAndComplete(number.toLong, was, is)
       }
-    } else if (before != now) {
-      // Entry 0 is written last: without it the log counts as empty.
-      before.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
-      now.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
-    }
+    else record(joins.map(join => before.find(_.difference(join).isEmpty).getOrElse(join.recordedNow)))
+  }
+
+  private def record(joins: Seq[Description]): Unit = if (joins != recorded) {
+    // Entry 0 is written last: without it the log counts as empty.
+    recorded.indices.reverse.foreach(number => fileManager.delete(batchIdToPath(number.toLong)))
+    joins.zipWithIndex.reverse.foreach { case (join, number) => add(number.toLong, join) }
   }
 }
 

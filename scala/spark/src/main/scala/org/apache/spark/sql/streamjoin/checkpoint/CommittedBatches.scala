@@ -13,6 +13,9 @@ private[streamjoin] object CommittedBatches {
   def last(checkpoint: Path, hadoopConf: Configuration): Option[Long] =
     all(checkpoint, hadoopConf).lastOption
 
+  /** The first batch that is not committed. */
+  def next(checkpoint: Path, hadoopConf: Configuration): Long = last(checkpoint, hadoopConf).fold(0L)(_ + 1)
+
   /** The last batch whose offsets are there. */
   def lastPlanned(checkpoint: Path, hadoopConf: Configuration): Option[Long] =
     numbers(new Path(checkpoint, "offsets"), hadoopConf).lastOption

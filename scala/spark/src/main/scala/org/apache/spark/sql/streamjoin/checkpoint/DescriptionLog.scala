@@ -29,6 +29,11 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
  *   the first batch of a changed query, and the description from then on
  * @param takenOver
  *   of an operator whose first generation is the state of a join of Spark's
+ * @param added
+ *   of an operator that was added to a running query: its first batch. Its first generation is the
+ *   empty state.
+ * @param removed
+ *   of an operator that was removed from a running query: the first batch without it
  */
 final private[streamjoin] case class Description(
     kind: String,
@@ -37,7 +42,9 @@ final private[streamjoin] case class Description(
     generations: Seq[Generation] = Nil,
     derived: Set[String] = Set.empty,
     changed: Option[(Long, Description)] = None,
-    takenOver: Option[TakenOver] = None
+    takenOver: Option[TakenOver] = None,
+    added: Option[Long] = None,
+    removed: Option[Long] = None
 ) {
   import Description._
 
@@ -48,9 +55,18 @@ final private[streamjoin] case class Description(
    * attempt that has failed.
    */
   def before(batch: Long): Description = changed match {
-    case Some((from, next)) if from < batch => next.copy(generations = generations, takenOver = takenOver)
-    case _ => copy(changed = None)
+    case Some((from, next)) if from < batch =>
+      next.copy(
+        generations = generations,
+        takenOver = takenOver,
+        added = added,
+        removed = removed.filter(_ < batch)
+      )
+    case _ => copy(changed = None, removed = removed.filter(_ < batch))
   }
+
+  /** Whether the operator is part of the query that has committed a batch. */
+  def isPartOf(batch: Long): Boolean = added.forall(_ <= batch) && removed.forall(_ > batch)
 
   /** The description of a query that is changed from a batch on. */
   def changedBy(now: Description, from: Long): Description =
@@ -95,6 +111,8 @@ private[streamjoin] object Description {
   private[checkpoint] val GenerationsKey = "rewritten"
   private[checkpoint] val ChangedKey = "changed"
   private[checkpoint] val TakenOverKey = "takenOver"
+  private[checkpoint] val AddedKey = "added"
+  private[checkpoint] val RemovedKey = "removed"
 
   /** What is stored next to the properties. */
   private[checkpoint] val Others = Set(
@@ -105,6 +123,8 @@ private[streamjoin] object Description {
     GenerationsKey,
     ChangedKey,
     TakenOverKey,
+    AddedKey,
+    RemovedKey,
     SessionZone.Key
   )
 }
@@ -134,6 +154,8 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
     entry.takenOver.foreach { taken =>
       root.putObject(TakenOverKey).put("operator", taken.operator).put("newestVersion", taken.newest)
     }
+    entry.added.foreach(root.put(AddedKey, _))
+    entry.removed.foreach(root.put(RemovedKey, _))
     entry.changed.foreach { case (from, next) =>
       val node = root.putObject(ChangedKey).put("from", from)
       node.put(KindKey, next.kind)
@@ -154,7 +176,9 @@ abstract private[streamjoin] class DescriptionLog(session: SparkSession, checkpo
       changed = Option(root.get(ChangedKey)).map(next => next.path("from").asLong -> described(next)),
       takenOver = Option(root.get(TakenOverKey)).map { taken =>
         TakenOver(taken.path("operator").asLong, taken.path("newestVersion").asLong)
-      }
+      },
+      added = Option(root.get(AddedKey)).map(_.asLong),
+      removed = Option(root.get(RemovedKey)).map(_.asLong)
     )
   }
 

@@ -41,6 +41,9 @@ final private[streamjoin] case class Generation(
   /** Whether a batch before this one has started from it, unless an attempt at it was abandoned. */
   def isBegunBefore(batch: Long): Boolean = folder.isEmpty || from < batch
 
+  /** Whether there is no state yet. */
+  def isEmpty: Boolean = this == Generation.empty
+
   /** Whether the state of the other one serves as well. */
   def isLike(other: Generation): Boolean =
     partitions == other.partitions && provider == other.provider && meaning == other.meaning
@@ -52,6 +55,9 @@ final private[streamjoin] case class Generation(
 
 private[streamjoin] object Generation {
   val Directory = "stream-join-state"
+
+  /** In place of the first generation of an operator that was added to a running query. */
+  val empty: Generation = Generation(0, partitions = 0)
 
   /** Where the state is after a batch, given where it has been, the oldest first. */
   def after(batch: Long, recorded: Seq[Generation]): Option[Generation] =

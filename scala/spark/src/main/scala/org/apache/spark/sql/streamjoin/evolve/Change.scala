@@ -17,6 +17,8 @@ final private[streamjoin] case class Change(what: String, was: String, is: Strin
   def state: String = effect match {
     case _: Effect.Unchanged => "unchanged"
     case _: Effect.Rewritten => "rewritten"
+    case _: Effect.Added => "empty"
+    case _: Effect.Removed => "removed"
     case _ => "rejected"
   }
 
@@ -89,6 +91,22 @@ private[streamjoin] object Effect {
       steps: Seq[StateStep] = Nil,
       lacks: Boolean = false
   ) extends Accepted
+
+  /** The operator is new, and has no rows in state. */
+  final case class Added(later: Seq[Missing] = Nil) extends Accepted {
+    override def steps: Seq[StateStep] = Nil
+  }
+
+  /**
+   * The operator is gone, with its rows in state.
+   *
+   * @param floorOf
+   *   the operator below, which must not emit a lower watermark than the removed one has
+   */
+  final case class Removed(floorOf: Option[Int] = None) extends Accepted {
+    override def later: Seq[Missing] = Nil
+    override def steps: Seq[StateStep] = Nil
+  }
 
   /** The rows in state are not those that the changed query needs. */
   final case class Rejected(advice: String = DescriptionLog.Advice) extends Effect

@@ -82,6 +82,15 @@ private[streamjoin] object ChangeRules {
   private def rule(property: String)(effect: Comparison => Effect): (String, Rule) =
     rules(property)(of => Seq(of.change(property, effect(of))))
 
+  /** The effect if an operator is added to a running query. */
+  def added(of: Comparison): Effect = of.is.kind match {
+    case "interval_join" => IntervalRules.added(of)
+    case "temporal_join" => TemporalRules.added(of)
+    // Rows from before are not looked up.
+    case "rematch_join" => of.any(key = 0, reach = 0)
+    case _ => Effect.exact
+  }
+
   /** @param passed what the operator has passed with the batch before, if that is recorded */
   def changes(was: Description, is: Description, passed: => Option[Passed]): Seq[Change] = {
     val of = new Comparison(was, is, () => passed)
@@ -235,6 +244,17 @@ final private class IntervalRules(of: Comparison) {
 
 private object IntervalRules {
 
+  /** Rows from before have not met each other, nor later ones. */
+  def added(of: Comparison): Effect =
+    RecordedInterval.of(of.is.properties).fold[Effect](Effect.Unknown) { now =>
+      if (now.carried.isEmpty) both(Side.both.map(anyOf(_, of, now)), Nil)
+      else Effect.Rejected(Carried)
+    }
+
+  private val Carried =
+    "How long rows are kept is a value that they carry, so it is not known from when on its results are complete: add " +
+      "a bound with a constant, or start the new query with a new checkpoint location."
+
   def joinType(of: Comparison): Effect = {
     val types = Seq(of.was, of.is).map(_.properties("join_type")).map(JoinType.named)
     (types, Seq(of.was, of.is).map(one => RecordedInterval.of(one.properties))) match {
@@ -288,6 +308,23 @@ private object IntervalRules {
 
 /** The rules of temporal and as-of joins. Facts have watermark key 0, versions have 1. */
 private object TemporalRules {
+
+  /** A version from before may hold for later facts, and without a tolerance for all of them. */
+  def added(of: Comparison): Effect = {
+    val facts = of.any(0, reach = 0)
+    val looksAhead = of.is.properties("direction") == "forward"
+    val reach = of.is.properties("tolerance_micros").toLongOption
+    val versions = if (looksAhead) of.any(1, reach = 0) else of.any(1, reach.getOrElse(0L))
+    versions match {
+      case Effect.Unchanged(later, _) if later.nonEmpty && !looksAhead && reach.isEmpty =>
+        Effect.Rejected(NoTolerance)
+      case _ => IntervalRules.both(Seq(facts, versions), Nil)
+    }
+  }
+
+  private val NoTolerance =
+    "It has not seen the versions from before, which hold until the next one of their key: read them from a source " +
+      "that the query has not read yet, or start the new query with a new checkpoint location."
 
   /** Rows get their match when they leave; those without a key wait only in an outer join. */
   def joinType(of: Comparison): Effect =

@@ -23,10 +23,10 @@ final private[evolve] class ChangedSettings(session: ClassicSession, checkpoint:
   private val log = new OperatorLog(session, checkpoint)
 
   /** Of those of an operator that differ from what its state has: name, old and new value. */
-  def of(node: StatefulNode): Seq[(String, String, String)] = for {
-    state <- log.generations(node.ordinal).flatMap(Generation.after(batch, _)).toSeq
+  def of(operator: QueryOperator): Seq[(String, String, String)] = for {
+    state <- log.states(operator.ordinal).flatMap(Generation.after(batch, _)).toSeq
     (was, is) = providers(state.provider)
-    number = (Partitions, state.partitions.toString, partitions(node, state.partitions).toString)
+    number = (Partitions, state.partitions.toString, partitions(operator.node, state.partitions).toString)
     changed <- Seq(number, (Store, was, is)) if changed._2 != changed._3
   } yield changed
 

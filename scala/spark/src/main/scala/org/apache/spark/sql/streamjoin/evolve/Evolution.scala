@@ -4,17 +4,19 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.{StreamJoinConf, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{
   BatchesNotBegun,
+  CheckpointSources,
   CommittedBatches,
   Description,
   DescriptionLog,
   OperatorLog
 }
-import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark._
 
 /**
@@ -22,7 +24,7 @@ import org.apache.spark.sql.streamjoin.watermark._
  * batch, the first of the changed query.
  *
  * {{{
- *   stream-joins/<n>       the old description | from batch N: the new one
+ *   stream-joins/<n>       the old description | from batch N: the new one, added, or removed
  *   keyed-watermarks/N     how far the operators had come with N - 1; floors and gaps from N on
  *
  *   N is committed         the next run takes the new description for the old one
@@ -33,6 +35,10 @@ import org.apache.spark.sql.streamjoin.watermark._
  *
  * @param passed
  *   by ordinal: how far an operator had come with the batch before; empty if that is not recorded
+ * @param newest
+ *   the newest event times before the batch
+ * @param ofQuery
+ *   changes of the query as a whole
  */
 final private[streamjoin] class Evolution private (
     log: OperatorLog,
@@ -40,35 +46,48 @@ final private[streamjoin] class Evolution private (
     checkpoint: Path,
     batch: Long,
     passed: => Map[Int, Passed],
-    nodes: Seq[StatefulNode],
-    describe: StatefulNode => Description
+    newest: NewestTimes,
+    query: QueryOperators,
+    val ofQuery: Seq[Change]
 ) {
 
   /** The changes of each operator that has any, by ordinal. */
-  val changes: Map[Int, Seq[Change]] = {
-    for {
-      node <- nodes
-      recorded <- log.recorded(node.ordinal)
-      found = ChangeRules.changes(recorded.before(batch), describe(node), passed.get(node.ordinal))
-      if found.nonEmpty
-    } yield node.ordinal -> found
-  }.toMap
+  val changes: Map[Int, Seq[Change]] =
+    if (query.failure.isDefined) Map.empty
+    else {
+      val kept = for {
+        operator <- query.kept
+        recorded <- query.recorded.get(operator.ordinal)
+        found = PlaceRules.moved(recorded, operator.description).toSeq ++
+          ChangeRules.changes(recorded, operator.description, passed.get(operator.ordinal))
+        if found.nonEmpty
+      } yield operator.ordinal -> found
+      val added = query.added.map(of => of.ordinal -> Seq(PlaceRules.added(of, query, newest)))
+      val removed =
+        query.removed.keys.map(ordinal => ordinal -> Seq(PlaceRules.removed(ordinal, query, passed)))
+      (kept ++ added ++ removed).toMap
+    }
+
+  def operators: Seq[QueryOperator] = query.all
+
+  /** The number of each operator, from the inputs up. */
+  def numbers: Seq[Int] = operators.map(_.ordinal)
 
   /** @throws org.apache.spark.sql.AnalysisException unless `spark.streamjoin.evolve` accepts all */
   def check(): Unit = {
     val setting = SQLConf.get.getConf(StreamJoinConf.Evolve)
     // Of several, the one that needs most: the value that accepts it accepts the others, too.
-    inOrder.flatMap(_._2).sortBy(Evolution.order).headOption.filterNot(_.isAcceptedBy(setting)).foreach {
-      worst =>
-        throw DescriptionLog.changed(
-          checkpoint,
-          worst.what,
-          worst.was,
-          worst.is,
-          worst.state,
-          worst.results,
-          worst.advice
-        )
+    val all = (ofQuery ++ inOrder.flatMap(_._2)).sortBy(Evolution.order)
+    all.headOption.filterNot(_.isAcceptedBy(setting)).foreach { worst =>
+      throw DescriptionLog.changed(
+        checkpoint,
+        worst.what,
+        worst.was,
+        worst.is,
+        worst.state,
+        worst.results,
+        worst.advice
+      )
     }
   }
 
@@ -95,11 +114,16 @@ final private[streamjoin] class Evolution private (
     }
 
   /** Whether an attempt of the same query has begun the batch. */
-  private def isAttempted: Boolean = nodes.forall { node =>
-    log.recorded(node.ordinal).exists { recorded =>
-      val begun = recorded.changed.collect { case (`batch`, next) => next }.getOrElse(recorded)
-      begun.difference(describe(node)).isEmpty
+  private def isAttempted: Boolean = {
+    val recorded = log.all.zipWithIndex.map(_.swap).toMap
+    val isSame = query.all.forall { operator =>
+      recorded.get(operator.ordinal).exists { before =>
+        val begun = before.changed.collect { case (`batch`, next) => next }.getOrElse(before)
+        begun.difference(operator.description).isEmpty && !before.removed.contains(batch)
+      }
     }
+    isSame && query.removed.keys.forall(recorded(_).removed.contains(batch)) &&
+    recorded.forall { case (ordinal, of) => !of.added.contains(batch) || query.get(ordinal).isDefined }
   }
 
   /**
@@ -107,19 +131,28 @@ final private[streamjoin] class Evolution private (
    * the same query may run it again, and the old query.
    */
   def begin(): Unit = {
-    nodes.filter(isChanged).foreach(log.change(_, batch))
+    query.kept
+      .filter(of => isChanged(of.ordinal))
+      .foreach(of => log.change(of.ordinal, of.description, batch))
+    query.added.foreach(of => log.addToQuery(of.ordinal, of.description, batch))
+    query.removed.keys.foreach(log.removeFromQuery(_, batch))
     notBegun.begin(batch)
   }
 
   /** Called in the first batch of a run for each operator. */
-  def record(node: StatefulNode, partitions: Int): Unit =
-    if (!isChanged(node)) log.record(node, partitions)
+  def record(ordinal: Int, partitions: Int): Unit =
+    for (operator <- query.get(ordinal) if !isChanged(ordinal))
+      log.record(ordinal, operator.description, partitions)
 
   /** Called before the tasks of an operator run. */
-  def forgetAbandoned(node: StatefulNode): Unit =
-    if (!isChanged(node)) log.forgetAbandoned(node, batch)
+  def forgetAbandoned(ordinal: Int): Unit =
+    for (operator <- query.get(ordinal) if !isChanged(ordinal))
+      log.forgetAbandoned(ordinal, operator.description, batch)
 
-  private def isChanged(node: StatefulNode): Boolean = changes.contains(node.ordinal)
+  /** Called before the tasks of any operator run. */
+  def forgetAdded(): Unit = if (operators.nonEmpty) log.forgetAdded(batch, numbers.toSet)
+
+  private def isChanged(ordinal: Int): Boolean = changes.contains(ordinal)
 
   /** What the tasks of the first batch do before they read its rows. */
   def steps(ordinal: Int): Seq[StateStep] =
@@ -130,25 +163,44 @@ final private[streamjoin] class Evolution private (
 
   /** What an operator was and is, if its rows in state have to be written again. */
   def rewritten(ordinal: Int): Option[(Description, Description)] = for {
-    node <- nodes.find(_.ordinal == ordinal)
+    operator <- query.get(ordinal)
     if accepted(ordinal).exists(_.isInstanceOf[Effect.Rewritten])
-    recorded <- log.recorded(ordinal)
-  } yield recorded.before(batch) -> describe(node)
+    recorded <- query.recorded.get(ordinal)
+  } yield recorded -> operator.description
 
   /** By ordinal: identifies what the rows of a rewritten state mean. */
   def meanings: Map[Int, String] =
-    nodes.flatMap(node => rewritten(node.ordinal).map { case (_, is) => node.ordinal -> is.meaning }).toMap
+    numbers.flatMap(ordinal => rewritten(ordinal).map { case (_, is) => ordinal -> is.meaning }).toMap
 
   /** The watermarks with which the batch begins: without what a failed attempt has added. */
   def applied(watermarks: QueryWatermarks): QueryWatermarks = {
     val before = watermarks.continuity.before(batch)
-    watermarks.copy(continuity =
-      if (changes.isEmpty) before
-      else
-        before
-          .withFloors(passed.transform((_, reached) => OutputFloor(batch, reached)))
-          .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
+    watermarks.copy(
+      // The columns of a changed operator may have other keys.
+      lowestKept = watermarks.lowestKept.without(changes.contains),
+      continuity =
+        if (changes.isEmpty) before
+        else
+          before
+            .withFloors(reached.transform((_, of) => OutputFloor(batch, of)))
+            .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
     )
+  }
+
+  /**
+   * What operators have passed. What is above one that was removed has received its output
+   * watermark.
+   */
+  private def reached: Map[Int, Passed] = {
+    val left = passed.filter { case (ordinal, _) => query.get(ordinal).isDefined }
+    changes.toSeq
+      .flatMap { case (ordinal, all) => all.map(ordinal -> _.effect) }
+      .foldLeft(left) {
+        case (known, (ordinal, Effect.Removed(Some(below)))) =>
+          val of = known(below)
+          known.updated(below, of.copy(forSpark = math.max(of.forSpark, passed(ordinal).forSpark)))
+        case (known, _) => known
+      }
   }
 
   /** The watermarks of the batch before. */
@@ -167,9 +219,11 @@ final private[streamjoin] class Evolution private (
   private def inOrder: Seq[(Int, Seq[Change])] = changes.toSeq.sortBy(_._1)
 
   /** For the log. */
-  def inWords: Seq[String] = for ((ordinal, all) <- inOrder; change <- all)
-    yield s"Batch $batch is the first with another join ${ordinal + 1}: its ${change.what} was ${change.was}, and now " +
-      s"it is ${change.is}. State: ${change.state}. Results: ${change.results}."
+  def inWords: Seq[String] = for ((ordinal, all) <- inOrder; change <- all) yield {
+    val isKept = query.recorded.contains(ordinal) && query.get(ordinal).isDefined
+    s"Batch $batch is the first with ${if (isKept) s"another join ${ordinal + 1}: its" else "other joins:"} " +
+      s"${change.what} was ${change.was}, and now it is ${change.is}. State: ${change.state}. Results: ${change.results}."
+  }
 }
 
 private[streamjoin] object Evolution {
@@ -186,48 +240,90 @@ private[streamjoin] object Evolution {
   }
 
   /**
+   * For a batch that is being planned.
+   *
+   * @param query
+   *   its operators; none if it takes over those of Spark
+   * @param keys
+   *   the event-time columns of the query
    * @param watermarks
    *   with which the batch begins, as recorded
    */
   def of(
-      log: OperatorLog,
-      notBegun: BatchesNotBegun,
+      session: SparkSession,
       checkpoint: Path,
       batch: Long,
+      keys: WatermarkKeys,
       watermarks: Continuity,
-      nodes: Seq[StatefulNode]
-  ): Evolution =
-    new Evolution(log, notBegun, checkpoint, batch, watermarks.passed, nodes, OperatorLog.describe)
+      query: QueryOperators
+  ): Evolution = new Evolution(
+    new OperatorLog(session, checkpoint),
+    new BatchesNotBegun(session, checkpoint),
+    checkpoint,
+    batch,
+    watermarks.passed,
+    newestTimes(
+      keys,
+      new KeyedWatermarkLog(session, checkpoint).written(batch),
+      batch,
+      checkpoint,
+      session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    ),
+    query,
+    Nil
+  )
 
   /**
-   * For the next batch of a checkpoint, before the query runs: what the optimizer decides is left
-   * out, unless `planned` is set. It only reads.
+   * For the next batch of a checkpoint, before the query runs. It only reads.
+   *
+   * @param query
+   *   the query, prepared for the optimizer
+   * @param planned
+   *   whether what the optimizer decides counts, which may change until the batch is planned
    */
   def ofNext(
       session: SparkSession,
       checkpoint: Path,
       hadoopConf: Configuration,
-      nodes: Seq[StatefulNode],
+      query: LogicalPlan,
+      optimized: LogicalPlan,
       planned: Boolean
   ): Evolution = {
-    val batch = CommittedBatches.last(checkpoint, hadoopConf).fold(0L)(_ + 1)
+    val batch = CommittedBatches.next(checkpoint, hadoopConf)
     val files = CheckpointFileManager.create(checkpoint, hadoopConf)
     // A log creates its folder. Without a change, it is not read.
     lazy val watermarks =
-      if (!files.exists(new Path(checkpoint, KeyedWatermarkLog.Directory))) Continuity.none
-      else new KeyedWatermarkLog(session, checkpoint).written(batch).fold(Continuity.none)(_.continuity)
-    def describe(node: StatefulNode) = {
-      val all = OperatorLog.describe(node)
-      if (planned) all else all.copy(properties = all.properties -- node.description.planned.keys)
-    }
+      if (!files.exists(new Path(checkpoint, KeyedWatermarkLog.Directory))) None
+      else new KeyedWatermarkLog(session, checkpoint).written(batch)
+    val keys = WatermarkKeys.of(query)
+    val log = new OperatorLog(session, checkpoint)
+    val operators = QueryOperators.ofNext(optimized, keys, log, batch, planned)
+    val sources = Option
+      .when(operators.added.nonEmpty || operators.removed.nonEmpty) {
+        CheckpointSources.of(batch - 1, checkpoint, hadoopConf).flatMap(SourceRules.change(_, query))
+      }
+      .flatten
     new Evolution(
-      new OperatorLog(session, checkpoint),
+      log,
       new BatchesNotBegun(session, checkpoint),
       checkpoint,
       batch,
-      watermarks.passed,
-      nodes,
-      describe
+      watermarks.fold(Continuity.none)(_.continuity).passed,
+      newestTimes(keys, watermarks, batch, checkpoint, hadoopConf),
+      operators,
+      operators.failure.toSeq ++ sources
     )
   }
+
+  private def newestTimes(
+      keys: WatermarkKeys,
+      recorded: => Option[KeyedWatermarks],
+      batch: Long,
+      checkpoint: Path,
+      hadoopConf: Configuration
+  ): NewestTimes = new NewestTimes(
+    keys,
+    recorded,
+    CheckpointSources.of(batch - 1, checkpoint, hadoopConf).flatMap(_.names)
+  )
 }

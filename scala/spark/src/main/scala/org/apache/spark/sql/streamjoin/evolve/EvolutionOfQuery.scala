@@ -1,6 +1,5 @@
 package org.apache.spark.sql.streamjoin.evolve
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -11,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.base.{MaintainsTarget, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, OperatorLog}
-import org.apache.spark.sql.streamjoin.plans.{QueryFunction, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.QueryFunction
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -37,38 +36,42 @@ private[streamjoin] object EvolutionOfQuery {
     val ofOperators =
       if (!hasOperators) Nil
       else {
-        val nodes = OptimizedQuery.nodes(PreparedQuery.of(analyzed), session)
-        of(nodes, checkpoint, hadoopConf, session) ++ settings(nodes, checkpoint, last, session)
+        val query = PreparedQuery.of(analyzed)
+        val evolution = Evolution.ofNext(
+          session,
+          checkpoint,
+          hadoopConf,
+          query,
+          OptimizedQuery.of(query, session),
+          planned = true
+        )
+        of(evolution, CommittedBatches.lastPlanned(checkpoint, hadoopConf)) ++
+          settings(evolution.operators, checkpoint, last, session)
       }
     ofOperators ++ targets.flatMap(_.changes(session)).map { change =>
       Row(null, change.what, change.was, change.is, change.state, change.results, change.advice)
     }
   }
 
-  private def of(
-      nodes: Seq[StatefulNode],
-      checkpoint: Path,
-      hadoopConf: Configuration,
-      session: SparkSession
-  ): Seq[Row] = {
-    val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, nodes, planned = true)
-    val recorded = new OperatorLog(session, checkpoint).all.size
-    val number = Option.when(recorded != nodes.size)(
-      Change(OperatorLog.Number, recorded.toString, nodes.size.toString, Effect.Rejected())
-    )
-    val pending = evolution.pending(CommittedBatches.lastPlanned(checkpoint, hadoopConf)).map { batch =>
+  private def of(evolution: Evolution, planned: Option[Long]): Seq[Row] = {
+    val pending = evolution.pending(planned).map { batch =>
       Row(null, "pending_batch", batch.toString, "none", "rejected", "none", Evolution.FinishPending)
     }
-    number.map(row(null, _)).toSeq ++ pending ++ evolution.changes.toSeq.sortBy(_._1).flatMap {
+    evolution.ofQuery.map(row(null, _)) ++ pending ++ evolution.changes.toSeq.sortBy(_._1).flatMap {
       case (ordinal, all) => all.map(row(Int.box(ordinal + 1), _))
     }
   }
 
-  private def settings(nodes: Seq[StatefulNode], checkpoint: Path, last: Long, session: SparkSession) = {
+  private def settings(
+      operators: Seq[QueryOperator],
+      checkpoint: Path,
+      last: Long,
+      session: SparkSession
+  ): Seq[Row] = {
     import ChangedSettings._
     val changed = new ChangedSettings(session.asInstanceOf[ClassicSession], checkpoint, last)
-    for (node <- nodes; (what, was, is) <- changed.of(node))
-      yield Row(node.ordinal + 1, what, was, is, State, "exact", Advice)
+    for (operator <- operators; (what, was, is) <- changed.of(operator))
+      yield Row(operator.ordinal + 1, what, was, is, State, "exact", Advice)
   }
 
   private def row(join: Integer, change: Change): Row =

@@ -180,6 +180,13 @@ private object StateRewrite {
   )
 }
 
+/** In place of the state of an operator that was added to a running query. */
+private[operator] object NoState extends StateToRewrite {
+  override def partitions: Int = 1
+  override def headers(hadoopConf: Configuration): Seq[SideHeader] = Nil
+  override def rows(partition: Int, into: Int, hadoopConf: Configuration): Iterator[MovedRow] = Iterator.empty
+}
+
 /** The state of one of our operators, at the version of its stores. */
 final private[operator] class StoredState(spec: StateSpec, stores: StateStores) extends StateToRewrite {
   override def partitions: Int = stores.partitions

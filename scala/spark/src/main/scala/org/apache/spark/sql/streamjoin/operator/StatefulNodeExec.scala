@@ -207,6 +207,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   private def rewriteState(): Unit = binding.get.states.rewriting(ordinal).foreach { case (before, next) =>
     val spec = taskSpec
     val from = otherState(super.conf)
+      .orElse(Option.when(before.isEmpty)(NoState))
       .orElse(binding.get.rewritten(ordinal).map { case (was, is) =>
         new ChangedState(spec, stores(before), was, is, keptSides)
       })

@@ -37,8 +37,8 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
 
   final protected lazy val names: JoinNames = binding match {
     case Some(batch) =>
-      JoinNames.of(sides, watermarks, times.take(sides.size), left.output, right.output, batch.inputs)
-    case None => JoinNames.qualified(left.output, right.output, expressionsInWords)
+      JoinNames.of(sides, watermarks, times.take(sides.size), left, right, batch.inputs)
+    case None => JoinNames.qualified(left, right, expressionsInWords)
   }
 
   final override protected def keptSides: Seq[Option[String]] = Side.both.map(side => Some(side.name))

@@ -28,6 +28,9 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
   /** Spark's stateful operators above receive the smallest of these as their watermark. */
   def outputWatermarksForSpark: Seq[ColumnWatermark]
 
+  /** The watermarks received, by watermark key. */
+  def watermarks: IndexedSeq[ColumnWatermark]
+
   /** The received watermarks that decide when a row is evicted. */
   def evictedBy: Seq[ColumnWatermark]
 

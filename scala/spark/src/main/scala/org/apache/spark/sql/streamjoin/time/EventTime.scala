@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.time
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
-import org.apache.spark.sql.types.{StructType, TimestampType}
+import org.apache.spark.sql.types.{LongType, StructType, TimestampType}
 
 /** Finds event-time columns. */
 private[streamjoin] object EventTime {
@@ -28,7 +28,10 @@ private[streamjoin] object EventTime {
   /** Whether a column is a timestamp, or a window over one. */
   def isTime(attribute: Attribute): Boolean = attribute.dataType == TimestampType || isWindow(attribute)
 
-  /** Whether a column is a tumbling or sliding window, as returned by `window(...)`. */
+  /**
+   * Whether a column has the type of a window, as returned by `window(...)` or
+   * `session_window(...)`. [[FixedWindow]] tells those of fixed length.
+   */
   def isWindow(attribute: Attribute): Boolean = attribute.dataType match {
     case StructType(Array(start, end)) =>
       start.name == "start" && end.name == "end" && Seq(start, end).forall(_.dataType == TimestampType)
@@ -41,6 +44,11 @@ private[streamjoin] object EventTime {
  * its watermark applies.
  */
 private[streamjoin] object LastInstant {
+  def apply(window: Attribute): Expression = {
+    val end = PreciseTimestampConversion(GetStructField(window, 1), TimestampType, LongType)
+    PreciseTimestampConversion(Subtract(end, Literal(1L)), LongType, TimestampType)
+  }
+
   def unapply(expression: Expression): Option[Attribute] = expression match {
     case PreciseTimestampConversion(
           Subtract(

@@ -85,6 +85,8 @@ private[streamjoin] object LinearTime {
   private def sum(expression: Expression): Result = expression match {
     case attribute: Attribute if attribute.dataType == TimestampType =>
       Right(Zero.copy(plus = Seq(attribute)))
+    case ApartTime(of, least, most) =>
+      Right(Zero.copy(plus = Seq(of), constant = least, above = Math.subtractExact(most, least)))
     case Alias(child, _) => sum(child)
     case KnownNotNull(child) => sum(child)
     case KnownNullable(child) => sum(child)

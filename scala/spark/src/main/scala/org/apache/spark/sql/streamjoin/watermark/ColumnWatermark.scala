@@ -153,9 +153,10 @@ private[streamjoin] object ColumnWatermark {
       override val key: Int,
       override val ordinal: Int
   ) extends Output {
-    override protected def work(of: WatermarkValues): Long = bounds.output(key, columns(_).value(of))
+    override protected def work(of: WatermarkValues): Long =
+      bounds.output(key, columns(_).value(of), of.lowestKept(ordinal, _))
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
-      columns(bounds.decidedBy(key, columns(_).value(of))).decidedBy(of)
+      columns(bounds.decidedBy(key, columns(_).value(of), of.lowestKept(ordinal, _))).decidedBy(of)
   }
 
   /**
@@ -220,6 +221,8 @@ private[streamjoin] object ColumnWatermark {
  * @param ordered
  *   by ordinal of an operator that emits in time order: a lower bound on the times that it has not
  *   emitted yet, from the rows kept below it, in addition to the watermarks
+ * @param lowestKept
+ *   by ordinal and watermark key: a lower bound on the times in state ([[LowestKept]])
  * @param floors
  *   by ordinal: what an operator had passed when the query was changed
  * @param ceilings
@@ -230,6 +233,7 @@ final private[streamjoin] class WatermarkValues(
     val keyed: WatermarkId => Long,
     val spark: Long,
     val ordered: Int => Long,
+    val lowestKept: (Int, Int) => Long = (_, _) => Watermark.Undefined,
     floors: Map[Int, Passed] = Map.empty,
     ceilings: Map[Int, Passed] = Map.empty
 ) {

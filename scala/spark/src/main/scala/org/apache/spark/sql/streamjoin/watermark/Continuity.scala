@@ -85,8 +85,8 @@ final private[streamjoin] case class Continuity(
   )
 
   /**
-   * After a batch: forgets the floors that every output watermark has passed, and the gaps that are
-   * closed.
+   * After a batch: forgets the floors that every output watermark has passed, the gaps that are
+   * closed, and what belongs to operators that the query no longer has.
    *
    * @param now
    *   what each operator has passed with the batch, without regard to floors
@@ -100,8 +100,9 @@ final private[streamjoin] case class Continuity(
       now.map { case (ordinal, reached) =>
         ordinal -> floors.get(ordinal).fold(reached)(floor => Continuity.highest(reached, floor.passed))
       },
-      floors.filterNot { case (ordinal, floor) => hasReached(ordinal, floor.passed) },
+      floors.filter { case (ordinal, floor) => now.contains(ordinal) && !hasReached(ordinal, floor.passed) },
       gaps
+        .filter { case (ordinal, _) => now.contains(ordinal) }
         .transform((ordinal, _) => open(ordinal, now.get(ordinal).fold(Seq.empty[Long])(_.evicted)))
         .filter(_._2.nonEmpty)
     )

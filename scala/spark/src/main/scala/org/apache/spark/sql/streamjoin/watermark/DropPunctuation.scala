@@ -60,7 +60,7 @@ final private[streamjoin] case class PartitionTimesExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val name = Cast(partition, StringType, Some(conf.sessionLocalTimeZone))
     val (noting, input, times) = (Seq(time, name), child.output, this.times)
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsInternal { rows =>
       val noted = UnsafeProjection.create(noting, input)
       rows.map { row =>
         val values = noted(row)

@@ -28,8 +28,13 @@ import org.apache.spark.util.ThreadUtils
  * @param received
  *   by ordinal of an operator: the watermarks that it receives, by watermark key, in microseconds.
  *   They are derived from the others and stored for tools that inspect the state.
+ * @param lowestKept
+ *   as in [[QueryWatermarks]]
  * @param continuity
  *   as in [[QueryWatermarks]]
+ * @param newest
+ *   by position in `columns`: the newest event time so far; none if there was no row, or if an
+ *   older version has written the entry
  */
 final private[streamjoin] case class KeyedWatermarks(
     columns: IndexedSeq[WatermarkColumn],
@@ -39,7 +44,9 @@ final private[streamjoin] case class KeyedWatermarks(
     heard: Map[(Int, Option[String]), Long] = Map.empty,
     waiting: Map[Int, Long] = Map.empty,
     received: Map[Int, Seq[Option[Long]]] = Map.empty,
-    continuity: Continuity = Continuity.none
+    lowestKept: LowestKept = LowestKept.none,
+    continuity: Continuity = Continuity.none,
+    newest: IndexedSeq[Option[Long]] = IndexedSeq.empty
 ) {
 
   /**
@@ -64,7 +71,9 @@ final private[streamjoin] case class KeyedWatermarks(
           yield (key, part) -> time).toMap,
         waiting,
         received,
-        continuity
+        lowestKept,
+        continuity,
+        before.map(_.flatMap(newest.lift(_).flatten))
       )
     )
   }
@@ -91,6 +100,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
       val key = keys.addObject().put("column", column.name)
       column.source.foreach(key.put("source", _))
       entry.millis(at).foreach(value => key.put("watermarkMs", value))
+      entry.newest.lift(at).flatten.foreach(value => key.put("newestMs", value))
       entry.inputs.get(at).foreach { input =>
         input.since.foreach(value => key.put("idleSinceMs", value))
         input.carried.foreach(value => key.put("carriedMs", value))
@@ -115,6 +125,7 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
         micros.foreach(_.fold(times.addNull())(times.add(_)))
       }
     }
+    LowestKept.toJson(entry.lowestKept, root)
     Continuity.toJson(entry.continuity, root)
   }
 
@@ -175,7 +186,9 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
             .toSeq
         }
         .toMap,
-      Continuity.fromJson(root)
+      LowestKept.fromJson(root),
+      Continuity.fromJson(root),
+      keys.map(optional(_, "newestMs"))
     )
   }
 

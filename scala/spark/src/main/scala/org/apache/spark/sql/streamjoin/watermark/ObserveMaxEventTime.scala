@@ -47,7 +47,7 @@ final private[streamjoin] case class NewestTimeExec(time: Attribute, child: Spar
   override protected def doExecute(): RDD[InternalRow] = {
     val at = child.output.indexWhere(_.exprId == time.exprId)
     val stats = this.stats
-    child.execute().mapPartitions { rows =>
+    child.execute().mapPartitionsInternal { rows =>
       rows.map { row =>
         if (!row.isNullAt(at)) stats.add(microsToMillis(row.getLong(at)))
         row

@@ -30,10 +30,15 @@ import streamjoin.core.Watermark
  * @param waiting
  *   by ordinal of an operator that emits in time order and has emitted nothing yet: the lowest time
  *   in its state, in microseconds
+ * @param lowestKept
+ *   how old the rows in state are
  * @param continuity
  *   what counts if the query has been changed, or will be
  * @param isOfQueryBefore
  *   whether another query has run the batch, and the next one is the first of this query
+ * @param newestMillis
+ *   by key: the newest event time so far, in milliseconds; none if there was no row, or if it is
+ *   not known
  */
 final private[streamjoin] case class QueryWatermarks(
     keys: WatermarkKeys,
@@ -42,32 +47,41 @@ final private[streamjoin] case class QueryWatermarks(
     inputs: Map[Int, InputState] = Map.empty,
     heard: LastHeard = LastHeard(),
     waiting: Map[Int, Long] = Map.empty,
+    lowestKept: LowestKept = LowestKept.none,
     continuity: Continuity = Continuity.none,
-    isOfQueryBefore: Boolean = false
+    isOfQueryBefore: Boolean = false,
+    newestMillis: IndexedSeq[Option[Long]] = IndexedSeq.empty
 ) {
 
   /** For eviction, in microseconds. */
-  def values(spark: Long): WatermarkValues = values(forEviction, spark, floors, ceilings)
+  def values(spark: Long): WatermarkValues = evicting(spark, floors, ceilings)
 
   private def floors: Map[Int, Passed] = continuity.floors.transform((_, floor) => floor.passed)
 
   private def ceilings: Map[Int, Passed] = if (isOfQueryBefore) floors else Map.empty
 
   /** For eviction, as if the query had never been another one. */
-  def valuesOfPlan(spark: Long): WatermarkValues = values(forEviction, spark)
+  def valuesOfPlan(spark: Long): WatermarkValues = evicting(spark)
 
   /** For late rows, in microseconds: each input is judged by its own watermark. */
   def forLateness(spark: Long): WatermarkValues =
-    values(byOrigin(millis), spark, ceilings = ceilings)
+    values(byOrigin(millis), spark, lowestKept.judged, ceilings = ceilings)
 
   /** Updates the bounds of operators that emit in time order; they never decrease. */
   def ordered(now: Map[Int, Long]): QueryWatermarks = copy(ordered = ordered ++ now.map {
     case (ordinal, time) => ordinal -> ordered.get(ordinal).fold(time)(math.max(_, time))
   })
 
+  private def evicting(
+      spark: Long,
+      floors: Map[Int, Passed] = Map.empty,
+      ceilings: Map[Int, Passed] = Map.empty
+  ): WatermarkValues = values(forEviction, spark, lowestKept.carried, floors, ceilings)
+
   private def values(
       keyed: Map[WatermarkId, Long],
       spark: Long,
+      kept: Map[(Int, Int), Long],
       floors: Map[Int, Passed] = Map.empty,
       ceilings: Map[Int, Passed] = Map.empty
   ): WatermarkValues =
@@ -75,6 +89,7 @@ final private[streamjoin] case class QueryWatermarks(
       keyed.withDefaultValue(Watermark.Undefined),
       QueryWatermarks.micros(spark),
       ordered.withDefaultValue(Watermark.Undefined),
+      (ordinal, key) => kept.getOrElse((ordinal, key), Watermark.Undefined),
       floors,
       ceilings
     )
@@ -90,8 +105,17 @@ final private[streamjoin] case class QueryWatermarks(
       .collect { case (origin, Some(ms)) => origin -> QueryWatermarks.micros(ms) }
       .toMap
 
-  def entry: KeyedWatermarks =
-    KeyedWatermarks(keys.columns, millis, ordered, inputs, heard.last, waiting, continuity = continuity)
+  def entry: KeyedWatermarks = KeyedWatermarks(
+    keys.columns,
+    millis,
+    ordered,
+    inputs,
+    heard.last,
+    waiting,
+    lowestKept = lowestKept,
+    continuity = continuity,
+    newest = newestMillis
+  )
 
   /**
    * Raises every key to `floor` at least, except where Spark, unlike us, does not wait for all
@@ -102,14 +126,32 @@ final private[streamjoin] case class QueryWatermarks(
   })
 
   /** If it is not known how far the operators had come with the batch before. */
-  def withoutPassed: QueryWatermarks = copy(continuity = continuity.copy(passed = Map.empty))
+  def withoutPassed: QueryWatermarks =
+    copy(continuity = continuity.copy(passed = Map.empty), newestMillis = IndexedSeq.empty)
 
-  /** The newest event times seen up to these watermarks, in microseconds. */
+  /** The event times from which these watermarks follow, in microseconds. */
   def newest(executed: SparkPlan): Map[WatermarkId, Long] = {
     val known = keys.origins.zip(millis).toMap
     QueryWatermarks.byOrigin(executed).flatMap { case (origin, mark) =>
       known.getOrElse(origin, None).map(ms => origin -> QueryWatermarks.micros(ms + mark.delayMs))
     }
+  }
+
+  /**
+   * The newest event times so far, in microseconds: a watermark may wait for the slowest partition
+   * of its input.
+   */
+  def newestSeen(executed: SparkPlan): Map[WatermarkId, Long] = {
+    val seen = keys.origins.indices.flatMap { key =>
+      newestMillis.lift(key).flatten.map(ms => keys.origins(key) -> QueryWatermarks.micros(ms))
+    }
+    (newest(executed).toSeq ++ seen).groupMapReduce(_._1)(_._2)(math.max)
+  }
+
+  /** With the newest event times so far, as the checkpoint stores them. */
+  def withNewest(executed: SparkPlan): QueryWatermarks = {
+    val newest = newestSeen(executed)
+    copy(newestMillis = keys.origins.map(newest.get(_).map(microsToMillis)))
   }
 
   /** Called at the start of a run. */
@@ -146,7 +188,9 @@ final private[streamjoin] case class QueryWatermarks(
     val silent = keys.origins.indices.filter(judged.input(_).since.isDefined).map(keys.origins).toSet
     val carried =
       if (silent.isEmpty) judged.forEviction
-      else new CarriedWatermarks(operators, silent).carried(judged.forEviction, values(_, spark))
+      else
+        new CarriedWatermarks(operators, silent)
+          .carried(judged.forEviction, values(_, spark, lowestKept.carried))
     val carriedOn = judged.inputs.map { case (key, input) =>
       val reached = carried.get(keys.origins(key)).map(microsToMillis)
       key -> input.copy(carried = reached.filter(ms => millis(key).forall(_ < ms)))
@@ -180,8 +224,9 @@ final private[streamjoin] case class QueryWatermarks(
     val seen = for {
       (origin, mark) <- QueryWatermarks.byOrigin(executed).toSeq
       stats = QueryWatermarks.stats(mark) if stats.count > 0
-    } yield origin.node -> (stats.max - mark.delayMs)
-    val newest = seen.groupMapReduce(_._1)(_._2)(math.max)
+    } yield (origin.node, stats.max, mark.delayMs)
+    val newest = seen.groupMapReduce(_._1) { case (_, time, delayMs) => time - delayMs }(math.max)
+    val times = seen.groupMapReduce(_._1)(_._2)(math.max)
     val partitions = QueryWatermarks.partitions(executed)
     val spoke = keys.origins.indices.filter(key => newest.contains(keys.origins(key).node))
     val spoken = spoke.map { key =>
@@ -199,6 +244,9 @@ final private[streamjoin] case class QueryWatermarks(
           if (keys.partitioned(key)) spoken.get(key).flatMap(_.slowest)
           else newest.get(keys.origins(key).node)
         (millis(key) ++ reached).maxOption
+      },
+      newestMillis = keys.origins.indices.map { key =>
+        (newestMillis.lift(key).flatten ++ times.get(keys.origins(key).node)).maxOption
       },
       inputs = inputs ++ spoken,
       heard = heard.now((spoke.map(_ -> None) ++ parts).filter(of => mayBeIdle.contains(of._1)), time)
@@ -218,7 +266,9 @@ private[streamjoin] object QueryWatermarks {
       entry.inputs.map { case (key, input) => key -> input.by(keys.per(key)) },
       LastHeard(last = entry.heard),
       entry.waiting,
-      entry.continuity
+      entry.lowestKept,
+      entry.continuity,
+      newestMillis = entry.newest
     )
 
   private def stats(mark: EventTimeWatermarkExec): EventTimeStats = mark.child match {

@@ -28,6 +28,21 @@ final private[streamjoin] case class WatermarkKeys(
     per: IndexedSeq[Option[String]]
 ) {
   def partitioned: IndexedSeq[Boolean] = per.map(_.isDefined)
+
+  /**
+   * By key, a name that the column keeps in a changed query: that of its source, or its place among
+   * the columns whose sources have no name.
+   */
+  lazy val lastingNames: IndexedSeq[String] =
+    WatermarkId
+      .occurrences(columns)
+      .zipWithIndex
+      .map { case ((column, occurrence), at) =>
+        column.source.fold(columns.take(at).count(_.source.isEmpty).toString) { source =>
+          s"$source.${column.name}${if (occurrence > 0) s" $occurrence" else ""}"
+        }
+      }
+      .toIndexedSeq
 }
 
 private[streamjoin] object WatermarkKeys {

@@ -139,13 +139,13 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     lower.join(upper, expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR")).selectExpr("a", "b")
   }
 
-  test("adding or removing a second join is rejected") {
+  test("adding or removing a second join with its source is rejected") {
     val old = begun(picked("inner"))
-    assert(rejected(old, chained).getMessageParameters.get("what") == "number_of_operators")
+    assert(rejected(old, chained).getMessageParameters.get("what") == "number_of_sources")
     val two = begun(chained)
     val error = rejected(two, picked("inner"))
     assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
-    assert(error.getMessageParameters.get("what") == "number_of_operators")
+    assert(error.getMessageParameters.get("what") == "number_of_sources")
   }
 
   test("a query may change as long as its first batch is not committed") {

@@ -71,7 +71,7 @@ class DryRunSuite extends AnyFunSuite with EvolutionTest {
     old.uncommit()
     assert(evolution(old, half).map(_(1)) == Seq("pending_batch", "bound"))
     val two = streamjoin.StreamJoin.evolution(chained(hour)(newStreams()), old.checkpoint).collect()
-    assert(two.head.toSeq.take(4) == Seq(null, "number_of_operators", "1", "2"))
+    assert(two.head.toSeq.take(4) == Seq(null, "number_of_sources", "2", "3"))
     for ((folder, cause) <- Seq(newFolder() -> "NO_BATCH", s"${old.checkpoint}/state" -> "NO_BATCH"))
       assert(
         intercept[AnalysisException](

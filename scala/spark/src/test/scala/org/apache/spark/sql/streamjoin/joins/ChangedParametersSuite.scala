@@ -171,7 +171,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
         "window" -> window(Side.Left, "1 hour"),
         "window" -> window(Side.Right, "2 hours"),
         "join_type" -> window(Side.Right, "1 hour", "inner"),
-        "number_of_operators" -> picked()
+        "join 2" -> picked()
       ),
       Seq(window(Side.Right, "60 minutes"))
     ),

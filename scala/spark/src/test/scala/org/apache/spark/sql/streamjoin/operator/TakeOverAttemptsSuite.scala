@@ -54,35 +54,39 @@ class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
     job.sink = sink
   }
 
-  for (next <- Seq("Spark's own join", "ours")) test(s"after a failed attempt, $next continues") {
-    val query = join("full_outer")
-    val expected = ofSpark(query)
-    val made = job(query)
-    try {
-      starting(made, plain)
-      story.take(3).foreach(fed(made, _))
-      made.stop()
-      val before = sparksState(made)
-      failing(made, story(3))
-      assert(sparksState(made) == before)
-      starting(made, if (next == "ours") exact else plain)
-      made.settle()
-      assert(operators(made).toSet == Set(if (next == "ours") "streamIntervalJoin" else "symmetricHashJoin"))
-      fed(made, story(4))
-      failing(made, story(5))
-      starting(made, exact)
-      made.settle()
-      story.drop(6).foreach(fed(made, _))
-      assert(operators(made).toSet == Set("streamIntervalJoin"))
-      assert(received(made) == expected)
-    } finally made.stop(): Unit
-  }
+  for (next <- SparkTest.part(Seq("Spark's own join", "ours"), every = 2))
+    test(s"after a failed attempt, $next continues") {
+      val query = join("full_outer")
+      val expected = ofSpark(query)
+      val made = job(query)
+      try {
+        starting(made, plain)
+        story.take(3).foreach(fed(made, _))
+        made.stop()
+        val before = sparksState(made)
+        failing(made, story(3))
+        assert(sparksState(made) == before)
+        starting(made, if (next == "ours") exact else plain)
+        made.settle()
+        assert(
+          operators(made).toSet == Set(if (next == "ours") "streamIntervalJoin" else "symmetricHashJoin")
+        )
+        fed(made, story(4))
+        failing(made, story(5))
+        starting(made, exact)
+        made.settle()
+        story.drop(6).foreach(fed(made, _))
+        assert(operators(made).toSet == Set("streamIntervalJoin"))
+        assert(received(made) == expected)
+      } finally made.stop(): Unit
+    }
 
   test("the batch of the take-over runs again") {
     val query = join("full_outer")
     val expected = ofSpark(query)
     // Committed by us except for the last file; then by either of the two operators.
-    for (again <- Seq(Seq(exact), Seq(plain, exact), Seq(plain, plain, exact))) {
+    val operatorsOf = Seq(Seq(exact), Seq(plain, exact), Seq(plain, plain, exact))
+    for (again <- SparkTest.part(operatorsOf, every = 3, from = 1)) {
       val made = job(query)
       try {
         starting(made, plain)

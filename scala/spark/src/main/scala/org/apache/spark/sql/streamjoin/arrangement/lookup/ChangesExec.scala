@@ -74,7 +74,7 @@ final private[streamjoin] case class ChangesExec(
       IndexedSeq.tabulate(slices)(task => few.taskOf.indices.filter(few.taskOf(_) == task))
     }
     val none: RDD[InternalRow] = sparkContext.parallelize(Seq.empty[InternalRow], slices)
-    IndexLocality.place(none, tasks).mapPartitionsWithIndex { (slice, _) =>
+    IndexLocality.place(none, tasks).mapPartitionsWithIndexInternal { (slice, _) =>
       val reader = new SnapshotDiffReader(arrangement, IndexRegistry(indexes), hadoopConf.value.value)
       val changes = partitions(slice).iterator.flatMap(reader.changes(_, from, to)).map { change =>
         numOutputRows += 1

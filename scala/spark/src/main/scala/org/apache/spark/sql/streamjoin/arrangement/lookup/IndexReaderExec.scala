@@ -137,7 +137,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     val rows = longMetric("numOutputRows")
     val figures = access.figures
     val resultsOf = results
-    IndexLocality.place(child.execute(), access.tasks).mapPartitions { input =>
+    IndexLocality.place(child.execute(), access.tasks).mapPartitionsInternal { input =>
       val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
       resultsOf(task, input).map { row =>
         rows += 1

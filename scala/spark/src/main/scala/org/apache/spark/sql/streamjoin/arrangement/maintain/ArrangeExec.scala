@@ -134,7 +134,7 @@ final private[streamjoin] case class ArrangeExec(
     val figures = metrics
     val gathered = isGathered
     val busy = BusyPartitions.of(spec, before, child, sparkContext)
-    val outputs = IndexLocality.place(child.execute()).mapPartitionsWithIndex { (partition, input) =>
+    val outputs = IndexLocality.place(child.execute()).mapPartitionsWithIndexInternal { (partition, input) =>
       val conf = hadoopConf.value.value
       val passedOn = Option.when(gathered)(new ChangeRows(partition))
       val changes = passedOn.getOrElse(

@@ -53,7 +53,7 @@ final private[streamjoin] case class GatherChangesExec(
     val hadoopConf = HadoopConf.of(session)
     val folder = root
     val ArrangeExec.Batch(number, run, _, _, _) = batch.getOrElse(throw new IllegalStateException("no batch"))
-    changes().mapPartitionsWithIndex { (task, rows) =>
+    changes().mapPartitionsWithIndexInternal { (task, rows) =>
       val file = ArrangeTask.changesFile(new Path(folder), number, task, run, hadoopConf.value.value)
       TaskContext.get().addTaskFailureListener((_, _) => file.abort())
       rows.flatMap(ChangeRows.write(_, file)) ++ Iterator.single(()).map { _ =>

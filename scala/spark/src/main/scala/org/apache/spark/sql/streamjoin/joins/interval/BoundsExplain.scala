@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.streamjoin.analysis.{InputName, OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.operator.explain.{JoinNames, WatermarkExplain}
 import org.apache.spark.sql.streamjoin.plans.QueryFunction
-import org.apache.spark.sql.streamjoin.time.DurationText
+import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -18,7 +18,7 @@ final private[streamjoin] class BoundsExplain(
     times: Seq[Attribute],
     names: JoinNames
 ) {
-  import names.{column, name, text}
+  import names.{column, name, text, written}
 
   /** All bounds, and for each event-time column without one, the source of its watermark. */
   def all: Seq[BoundInWords] =
@@ -35,7 +35,7 @@ final private[streamjoin] class BoundsExplain(
     } yield BoundInWords(
       side,
       name(side),
-      times(key).name,
+      written(times(key)),
       BoundsExplain.inequality(column(side, times(bound.in)), out, bound.postpone),
       s"$out is held back with ${column(side, times(bound.in))}",
       constraint.from.map(source => text(source.conjunct)).mkString(" AND "),
@@ -47,7 +47,7 @@ final private[streamjoin] class BoundsExplain(
         BoundInWords(
           side,
           name(side),
-          times(key).name,
+          written(times(key)),
           "none",
           s"$out has no watermark in the output of this join",
           "",
@@ -66,7 +66,7 @@ final private[streamjoin] class BoundsExplain(
       bound.side,
       name(bound.side),
       bound.value match {
-        case column: Attribute => column.name
+        case column: Attribute => written(column)
         case _ => value
       },
       BoundsExplain.inequality(column(bound.side.other, bound.in), value, bound.postpone),
@@ -77,16 +77,24 @@ final private[streamjoin] class BoundsExplain(
   }
 
   private def bound(found: FoundBound): BoundInWords = {
-    val in = column(found.side.other, found.in)
-    val bound = BoundsExplain.inequality(in, column(found.side, found.out), found.postpone)
-    val offset = math.abs(found.postpone)
+    val windows = Seq(found.out, found.in).map(EventTime.isWindow)
+    // A window stands for its last instant. Next to another time, its end is easier to read.
+    val (ofOut, ofIn, moved) = windows match {
+      case Seq(true, false) => (".end", "", -1L)
+      case Seq(false, true) => ("", ".end", 1L)
+      case _ => ("", "", 0L)
+    }
+    val in = column(found.side.other, found.in) + ofIn
+    val postpone = found.postpone + moved
+    val bound = BoundsExplain.inequality(in, column(found.side, found.out) + ofOut, postpone)
+    val offset = math.abs(postpone)
     val keeps =
-      if (found.postpone >= 0) s"${name(found.side)} kept ${DurationText.of(found.postpone)}"
+      if (postpone >= 0) s"${name(found.side)} kept ${DurationText.of(postpone)}"
       else s"${name(found.side)} kept until ${DurationText.of(offset)} before the watermark of $in"
     BoundInWords(
       found.side,
       name(found.side),
-      found.out.name,
+      written(found.out),
       bound,
       keeps,
       text(found.conjunct),
@@ -190,7 +198,7 @@ private[streamjoin] object BoundsOfQuery {
       join <- OptimizedQuery.nodes(plan, session).collect { case join: StreamIntervalJoin => join }
       plan = join.plan
       names = JoinNames
-        .of(plan.sides, plan.watermarks, join.times, join.left.output, join.right.output, inputs)
+        .of(plan.sides, plan.watermarks, join.times, join.left, join.right, inputs)
       words <- new BoundsExplain(plan, join.times, names).all
     } yield Row(
       join.plan.ordinal + 1,

@@ -183,7 +183,7 @@ final private[streamjoin] class IntervalJoinErrors(
     )
 
   def noWatermark(side: Side, unmarked: Attribute, bound: FoundBound): AnalysisException = {
-    val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(column(side, _))
+    val handedOn = marked(side).headOption.fold(s"${name(side)}.time")(instant(side, _))
     val (advice, rewrite) =
       if (EventTime.isWindow(unmarked))
         "Declare one on the time column of the window, before window(...), for example:" ->
@@ -227,11 +227,16 @@ final private[streamjoin] class IntervalJoinErrors(
       s"$right BETWEEN $left - INTERVAL $length AND $left + INTERVAL $length"
   }
 
-  private def time(side: Side): String = timeOf(side).fold(s"${side.name}.time")(column(side, _))
+  private def time(side: Side): String = timeOf(side).fold(s"${side.name}.time")(instant(side, _))
+
+  /** A window is compared with other times by its end. */
+  private def instant(side: Side, time: Attribute): String =
+    column(side, time) + (if (EventTime.isWindow(time)) ".end" else "")
 
   private def timeOf(side: Side): Option[Attribute] =
     shown(side)
       .find(!EventTime.isWindow(_))
+      .orElse(shown(side).headOption)
       .orElse(plan(side).output.find(_.dataType == TimestampType))
 }
 

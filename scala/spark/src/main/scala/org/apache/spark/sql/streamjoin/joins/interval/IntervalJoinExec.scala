@@ -112,6 +112,10 @@ final private[streamjoin] case class IntervalJoinExec(
     }
   }
 
+  override def lowestNeeded: Map[Int, Long] =
+    if (reports.value.size < numPartitions) Map.empty
+    else join.lowestNeeded.map(key => key -> lowestKept(key).getOrElse(Long.MaxValue)).toMap
+
   // Execution.
 
   override protected[streamjoin] def taskSpec: IntervalTaskSpec = {

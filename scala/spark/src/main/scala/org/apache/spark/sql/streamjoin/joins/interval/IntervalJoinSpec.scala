@@ -117,6 +117,13 @@ final private[streamjoin] case class IntervalJoinSpec(
   override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
 
+  /**
+   * The watermark keys whose output watermarks depend on the lowest time in state, as far as tasks
+   * know it: for columns that expire rows.
+   */
+  def lowestNeeded: Seq[Int] =
+    Side.both.flatMap(side => bounds.bounded(side).filter(bounds.lowestNeeded(side)))
+
   /** The watermark key by which the rows of a side are bucketed: the first that expires them. */
   def bucketed(side: Side): Int = bounds.bounded(side).head
 

@@ -25,25 +25,40 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
   override def recognize(operator: LogicalPlan, ordinal: Int, lineage: WatermarkLineage): Recognition =
     operator match {
       case join: Join if isMine(join) =>
-        val candidate = new Candidate(join, lineage)
+        // Fields of windows do not count where event times and constants are enough: by these, the
+        // state of such a join has its layout.
+        val plain = new Candidate(join, lineage, withWindows = false)
+        val candidate =
+          if (plain.isBoundedByConstants) plain else new Candidate(join, lineage, withWindows = true)
         candidate.rejection.fold[Recognition](Recognition.Found(candidate.result(ordinal)))(
           Recognition.Rejected(IntervalJoinKind.nodeName, _)
         )
       case _ => Recognition.NotApplicable
     }
 
-  final private class Candidate(join: Join, lineage: WatermarkLineage) {
+  /** @param withWindows whether the start and the end of a window are times, too */
+  final private class Candidate(join: Join, lineage: WatermarkLineage, withWindows: Boolean) {
     private val joinType = StreamJoinType.of(join.joinType).get
     private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
-    private val condition = new TimeBoundFinder(join.left.outputSet, join.right.outputSet)
-
-    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
 
     private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
 
+    private val inputs: Map[Side, InputTimes] = Side.both.map { side =>
+      side -> (if (withWindows) InputTimes.withWindows(plan(side), lineage, conjuncts)
+               else InputTimes(lineage.columns(plan(side))))
+    }.toMap
+
     /** The event-time columns of each side, with their watermarks. */
     private val marked: Map[Side, Seq[(Attribute, ColumnWatermark)]] =
-      Side.both.map(side => side -> lineage.columns(plan(side))).toMap
+      inputs.transform((_, times) => times.marked)
+
+    private val condition = new TimeBoundFinder(
+      join.left.outputSet,
+      join.right.outputSet,
+      if (withWindows) InputTimes.in(Side.both.map(inputs)) else identity
+    )
+
+    private val found: Seq[FoundBound] = conjuncts.flatMap(condition.bounds)
 
     private val times: IndexedSeq[Attribute] = Side.both.flatMap(marked(_).map(_._1)).toIndexedSeq
     private val keyOf: Map[ExprId, Int] = times.map(_.exprId).zipWithIndex.toMap
@@ -57,6 +72,9 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     private def moves(bound: FoundBound): Boolean = watermarks(keyOf(bound.in.exprId)).isDefined
 
     private def isBounded(side: Side): Boolean = usable.exists(bound => bound.side == side && moves(bound))
+
+    /** Whether event times and constants bound both sides. */
+    def isBoundedByConstants: Boolean = Side.both.forall(isBounded)
 
     private val values: Seq[CarriedBound] = conjuncts.flatMap(condition.carried)
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.PredicateParts
-import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime, LinearTime, TimeComparison}
+import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime, LinearTime, TimeComparison, WindowField}
 import org.apache.spark.sql.types.{TimestampType, YearMonthIntervalType}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 
@@ -60,8 +60,17 @@ private[streamjoin] object NoBound {
   final case class InsideOr(conjunct: Expression, bounds: Seq[FoundBound], ends: Seq[EndInOr]) extends NoBound
 }
 
-/** Finds the time bounds in a join condition. Pure: conjuncts in, bounds out. */
-final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: AttributeSet) {
+/**
+ * Finds the time bounds in a join condition. Pure: conjuncts in, bounds out.
+ *
+ * @param times
+ *   replaces the parts of an expression that are a constant apart from an event time
+ */
+final private[streamjoin] class TimeBoundFinder(
+    left: AttributeSet,
+    right: AttributeSet,
+    times: Expression => Expression = identity
+) {
   import NoBound._
 
   def sideOf(expression: Expression): Option[Side] =
@@ -73,7 +82,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
   /** The bounds in a conjunct; an equality gives two. */
   def bounds(conjunct: Expression): Seq[FoundBound] =
     for {
-      comparison <- TimeComparison.in(conjunct)
+      comparison <- TimeComparison.in(times(conjunct))
       side <- sideOf(comparison.out)
       other <- sideOf(comparison.in)
       if side != other
@@ -99,7 +108,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
   /** A column, and by how much it is at most above the expression. */
   private def sum(expression: Expression): Option[(Attribute, Long)] =
     LinearTime
-      .of(expression)
+      .of(times(expression))
       .toOption
       .collect { case LinearTime(Seq(in), Seq(), constant, below, _) =>
         Try(Math.subtractExact(below, constant)).toOption.map(in -> _)
@@ -134,7 +143,7 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
       } yield NotConstant(conjunct, s"${bound.value.sql} $reason", "1 HOUR")).headOption
     case _ =>
       TimeComparison
-        .pairs(conjunct)
+        .pairs(times(conjunct))
         .headOption
         .filter(_ => Seq(left, right).forall(side => spansTime(conjunct, side)))
         .flatMap { case (greater, less, _) => why(conjunct, greater, less) }
@@ -151,6 +160,12 @@ final private[streamjoin] class TimeBoundFinder(left: AttributeSet, right: Attri
           conjunct,
           s"${part.sql} has months or years, whose length varies",
           s"${31 * months(part).getOrElse(1)} DAYS"
+        )
+      case Left(LinearTime.Varies(part @ WindowField(_, true))) =>
+        NotConstant(
+          conjunct,
+          s"${part.sql.replace("`", "")} is the start of a window whose length is not constant, as that of a session is not",
+          "1 HOUR"
         )
       case Left(LinearTime.Varies(part)) =>
         NotConstant(

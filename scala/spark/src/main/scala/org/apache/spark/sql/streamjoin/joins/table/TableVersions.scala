@@ -100,9 +100,9 @@ private[streamjoin] object TableVersions extends Logging {
         throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
     }
     decided.map(withId(folder, _)).getOrElse {
-      if (number == 0) awaitLoaded(batch, folder, root)
       val reader = LeaseFiles.reader(log.metadataPath.toString)
       val last = log.get(number - 1)
+      if (last.isEmpty) awaitLoaded(batch, folder, root)
       val before = last.fold(-1L)(_.version)
       val version = streamed(batch, id) match {
         case Some(at) =>

@@ -51,7 +51,12 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
 
   /** Our stateful operators after a batch, from the inputs up. */
   def operators(batch: Long): Seq[OperatorOutline] = {
-    val found = if (has(OutlineLog.Directory)) new OutlineLog(session, root).after(batch) else Nil
+    val outlines = if (has(OutlineLog.Directory)) new OutlineLog(session, root).after(batch) else Nil
+    // Operators may have been added since, or removed before.
+    val others =
+      if (!has(OperatorLog.Directory)) Set.empty[Int]
+      else new OperatorLog(session, root).all.zipWithIndex.filterNot(_._1.isPartOf(batch)).map(_._2).toSet
+    val found = outlines.filterNot(of => others(of.ordinal))
     if (found.isEmpty && has(OperatorLog.Directory))
       throw nothing("STREAMJOIN_NO_STATE.NOT_DESCRIBED")
     if (found.isEmpty)

@@ -1,12 +1,15 @@
 package org.apache.spark.sql.streamjoin.operator.explain
 
 import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
   Attribute,
   AttributeReference,
   AttributeSet,
   ExprId,
-  Expression
+  Expression,
+  GetStructField
 }
+import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -20,12 +23,15 @@ import streamjoin.core.Side
  *
  * @param aliases
  *   aliases of the columns of an input that combines several streams
+ * @param fields
+ *   columns that the optimizer has made of fields of structs, as the user writes them
  */
 final private[streamjoin] class JoinNames(
     names: Map[Side, InputName],
     left: AttributeSet,
     right: AttributeSet,
-    aliases: Map[ExprId, String] = Map.empty
+    aliases: Map[ExprId, String] = Map.empty,
+    fields: Map[ExprId, String] = Map.empty
 ) {
 
   private def sideOf(attribute: Attribute): Option[Side] =
@@ -48,18 +54,23 @@ final private[streamjoin] class JoinNames(
       .orElse(if (ambiguous(attribute.name)) Some(side.name) else None)
 
   def column(side: Side, attribute: Attribute): String =
-    (qualifier(side, attribute).toSeq :+ attribute.name).mkString(".")
+    (qualifier(side, attribute).toSeq :+ written(attribute)).mkString(".")
+
+  /** The name of a column as the user writes it, without that of its input. */
+  def written(attribute: Attribute): String = fields.getOrElse(attribute.exprId, attribute.name)
 
   def columns(attributes: Seq[Attribute]): String =
     if (attributes.isEmpty) "none"
-    else attributes.map(a => sideOf(a).fold(a.name)(column(_, a))).mkString(", ")
+    else attributes.map(a => sideOf(a).fold(written(a))(column(_, a))).mkString(", ")
 
   /** An expression as SQL text, without Spark's expression ids. */
   def text(expression: Expression): String =
     expression
       .transform {
         case attribute: AttributeReference =>
-          attribute.withQualifier(sideOf(attribute).flatMap(qualifier(_, attribute)).toSeq)
+          attribute
+            .withName(written(attribute))
+            .withQualifier(sideOf(attribute).flatMap(qualifier(_, attribute)).toSeq)
         case time: BatchTime => time.written
       }
       .sql
@@ -82,27 +93,27 @@ private[streamjoin] object JoinNames {
    */
   def copyable(left: LogicalPlan, right: LogicalPlan, expressions: Seq[Expression]): JoinNames = {
     val below = (expressionsOfJoins(left) ++ expressionsOfJoins(right)).reverse.flatMap(aliases).toMap
-    qualified(left.output, right.output, expressions, side => InputName(None, side.name), below)
+    qualified(left, right, expressions, side => InputName(None, side.name), below)
   }
 
   /** Uses the aliases in the expressions of the join. */
-  def qualified(left: Seq[Attribute], right: Seq[Attribute], expressions: Seq[Expression]): JoinNames =
+  def qualified[P <: QueryPlan[P]](left: P, right: P, expressions: Seq[Expression]): JoinNames =
     qualified(left, right, expressions, sideName, Map.empty)
 
   /**
    * @param below
    *   aliases of columns in the joins below, hidden if the join's input itself has an alias
    */
-  private def qualified(
-      left: Seq[Attribute],
-      right: Seq[Attribute],
+  private def qualified[P <: QueryPlan[P]](
+      left: P,
+      right: P,
       expressions: Seq[Expression],
       unnamed: Side => InputName,
       below: Map[ExprId, String]
   ): JoinNames = {
     val carried = expressions.flatMap(aliases)
     val found = Side.both.map { side =>
-      val columns = (if (side == Side.Left) left else right).map(_.exprId).toSet
+      val columns = (if (side == Side.Left) left else right).output.map(_.exprId).toSet
       val own = carried.filter { case (id, _) => columns(id) }
       val handedOn = below.filter { case (id, _) => columns(id) }
       val asBelow = own.forall { case (id, alias) => handedOn.get(id).forall(_ == alias) }
@@ -112,8 +123,44 @@ private[streamjoin] object JoinNames {
         case _ => (side -> unnamed(side), handedOn.toSeq ++ own)
       }
     }
-    new JoinNames(found.map(_._1).toMap, AttributeSet(left), AttributeSet(right), found.flatMap(_._2).toMap)
+    named(found.map(_._1).toMap, left, right, found.flatMap(_._2).toMap)
   }
+
+  private def named[P <: QueryPlan[P]](
+      names: Map[Side, InputName],
+      left: P,
+      right: P,
+      aliases: Map[ExprId, String]
+  ): JoinNames = new JoinNames(
+    names,
+    AttributeSet(left.output),
+    AttributeSet(right.output),
+    aliases,
+    fieldsOf(left) ++ fieldsOf(right)
+  )
+
+  /**
+   * The columns that the optimizer has made of fields (`NestedColumnAliasing`), as `window.end`.
+   */
+  private def fieldsOf[P <: QueryPlan[P]](plan: P): Map[ExprId, String] =
+    if (!plan.output.exists(_.name.startsWith(ExtractedField))) Map.empty
+    else
+      plan
+        .collect { case node => node.expressions }
+        .flatten
+        .collect {
+          case alias @ Alias(field: GetStructField, name) if name.startsWith(ExtractedField) =>
+            alias.exprId -> path(field)
+        }
+        .toMap
+
+  private def path(expression: Expression): String = expression match {
+    case field: GetStructField => s"${path(field.child)}.${field.extractFieldName}"
+    case column: Attribute => column.name
+    case other => other.sql.replace("`", "")
+  }
+
+  private val ExtractedField = "_extract_"
 
   private def aliases(expression: Expression): Seq[(ExprId, String)] =
     expression
@@ -130,12 +177,12 @@ private[streamjoin] object JoinNames {
    * @param sides
    *   side by watermark key; `watermarks` and `times` are also by watermark key
    */
-  def of(
+  def of[P <: QueryPlan[P]](
       sides: IndexedSeq[Side],
       watermarks: IndexedSeq[ColumnWatermark],
       times: Seq[Attribute],
-      left: Seq[Attribute],
-      right: Seq[Attribute],
+      left: P,
+      right: P,
       inputs: Map[WatermarkId, InputName]
   ): JoinNames = {
     val found = for {
@@ -147,7 +194,7 @@ private[streamjoin] object JoinNames {
       case Seq() => (side -> sideName(side), Nil)
       case Seq(one) => (side -> one, Nil)
       case several =>
-        val columns = (if (side == Side.Left) left else right).flatMap { column =>
+        val columns = (if (side == Side.Left) left else right).output.flatMap { column =>
           column.qualifier.lastOption
             .filter(alias => several.exists(_.alias.contains(alias)))
             .map(column.exprId -> _)
@@ -155,7 +202,7 @@ private[streamjoin] object JoinNames {
         val aliases = columns ++ known.flatMap { case (key, name) => name.alias.map(times(key).exprId -> _) }
         (side -> InputName(None, several.map(_.table).mkString(" with ")), aliases)
     }
-    new JoinNames(found.map(_._1).toMap, AttributeSet(left), AttributeSet(right), found.flatMap(_._2).toMap)
+    named(found.map(_._1).toMap, left, right, found.flatMap(_._2).toMap)
   }
 
   private def sideName(side: Side): InputName = InputName(Some(side.name), side.name)

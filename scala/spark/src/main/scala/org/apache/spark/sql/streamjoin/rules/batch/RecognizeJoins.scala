@@ -15,7 +15,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkPlacement
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.batch.{BatchBinding, SparksBatch}
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, OperatorNumbers, SparksBatch}
 import org.apache.spark.sql.streamjoin.plans.RejectedOperator
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.time.BatchTime
@@ -47,13 +47,14 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
   private def recognize(plan: LogicalPlan): LogicalPlan = {
     // From the inputs up, because the joins below a join must be known.
     val lineage = WatermarkLineage.within(plan)
-    var ordinal = 0
+    val numbers = OperatorNumbers.ofBatch(session)
+    var position = 0
     plan.transformUp {
       case NeverTrue(rows) => rows
       case operator if operator.isStreaming =>
-        OperatorKinds.recognize(operator, ordinal, lineage) match {
+        OperatorKinds.recognize(operator, numbers(position), lineage) match {
           case Recognition.Found(node) =>
-            ordinal += 1
+            position += 1
             node
           case Recognition.Rejected(what, error) if !isSparks(operator) =>
             RejectedOperator(what, operator.output, operator.children, error)

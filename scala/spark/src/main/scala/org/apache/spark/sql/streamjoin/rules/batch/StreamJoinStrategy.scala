@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.{Arrange, ArrangeExec}
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
+import org.apache.spark.sql.streamjoin.checkpoint.SparksOperator
 import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoinExec, TakenOverJoinExec}
-import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
+import org.apache.spark.sql.streamjoin.operator.{RemovedOperatorExec, StatefulNodeExec}
 import org.apache.spark.sql.streamjoin.plans.{
   Barrier,
   PendingOperator,
@@ -36,13 +37,16 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
         batch <- binding
         exec <- planned.collectFirst { case exec: StatefulNodeExec => exec }
       } {
-        batch.beginRun(node, exec.numPartitions)
+        batch.beginRun(node, exec.shortName, exec.numPartitions)
         if (OperatorKinds.named(node.kind).exists(_.looksUp)) ArrangedJoins.beginRun(session)
       }
-      planned.transformUp {
-        case join: IntervalJoinExec if binding.exists(_.states.hasSparksId(join.ordinal)) =>
-          TakenOverJoinExec.of(join)
-      } :: Nil
+      withRemoved(
+        planned.transformUp {
+          case join: IntervalJoinExec if binding.exists(_.states.hasSparksId(join.ordinal)) =>
+            TakenOverJoinExec.of(join)
+        },
+        binding.fold(Seq.empty[SparksOperator])(_.removedAbove(node.ordinal))
+      ) :: Nil
     case rejected: RejectedOperator =>
       RejectedOperatorExec(
         rejected.what,
@@ -64,4 +68,7 @@ final private[streamjoin] case class StreamJoinStrategy(session: SparkSession) e
     case ObserveMaxEventTime(time, child) => NewestTimeExec(time, planLater(child)) :: Nil
     case other => ArrangedJoins.plan(other, session, planLater).toList
   }
+
+  private def withRemoved(plan: SparkPlan, removed: Seq[SparksOperator]): SparkPlan =
+    removed.foldLeft(plan)((below, operator) => RemovedOperatorExec(operator, below))
 }

@@ -10,6 +10,7 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{JsonLog, StreamJoinConf, StreamJoinErrors}
+import org.apache.spark.sql.streamjoin.batch.OperatorNumbers
 import org.apache.spark.sql.streamjoin.checkpoint.{
   ArrangedJoinLog,
   CommittedBatches,
@@ -18,7 +19,6 @@ import org.apache.spark.sql.streamjoin.checkpoint.{
   TakeOver
 }
 import org.apache.spark.sql.streamjoin.evolve.Evolution
-import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
 
 /**
@@ -43,12 +43,13 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
       val takeOver = new TakeOver(session, checkpoint)
       if ((hasOperators || hadOperators) && (hasCommits || TakeOverOfJoins.isAccepted) && takeOver.isDue)
         TakeOverOfJoins(write, checkpoint, takeOver, runningNodes(write.inputQuery, hasOperators))
+      else if (!hasCommits) write
       else {
-        if (hasCommits) {
-          if (hasOperators || hadOperators) check(write.inputQuery, hasOperators, checkpoint, files)
-          if (hadArranged) new ArrangedJoinLog(session, checkpoint).verify(arranged)
-        }
-        write
+        val numbers =
+          if (!hasOperators && !hadOperators) Nil
+          else check(write.inputQuery, hasOperators, checkpoint, files)
+        if (hadArranged) new ArrangedJoinLog(session, checkpoint).verify(arranged)
+        write.copy(inputQuery = OperatorNumbers.mark(write.inputQuery, numbers))
       }
     case other => other
   }
@@ -59,36 +60,32 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
 
   private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
+  /** Returns the numbers of the operators, from the inputs up. */
   private def check(
       query: LogicalPlan,
       hasOperators: Boolean,
       checkpoint: Path,
       files: CheckpointFileManager
-  ): Unit = {
-    val nodes = if (StreamJoinConf.enabled && hasOperators) OptimizedQuery.nodes(query, session) else Nil
+  ): Seq[Int] = {
+    val optimized = runningNodes(query, hasOperators)
+    val nodes = OptimizedQuery.nodesIn(optimized)
     val descriptions = new Path(checkpoint, OperatorLog.Directory)
-    nodes.map(_.ordinal).foreach { ordinal =>
+    val recorded = numbered(descriptions, files).size
+    if (recorded > 0 && nodes.isEmpty && hasOperators)
+      throw rejected("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
+    lazy val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, query, optimized, planned = false)
+    val numbers = if (recorded == 0) nodes.map(_.ordinal) else evolution.numbers
+    numbers.foreach { ordinal =>
       val (description, state) = (new Path(descriptions, ordinal.toString), stateOf(ordinal, checkpoint))
       if (files.exists(state) && !files.exists(description))
         throw JsonLog.unreadable(description, s"it is missing, although $state exists")
     }
-    checkBegun(nodes, hasOperators, numbered(descriptions, files).size, checkpoint)
-  }
-
-  private def checkBegun(
-      nodes: Seq[StatefulNode],
-      hasOperators: Boolean,
-      recorded: Int,
-      checkpoint: Path
-  ): Unit = {
     if (recorded > 0) {
-      if (nodes.isEmpty && hasOperators) throw rejected("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
-      val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, nodes, planned = false)
       evolution.check()
       evolution.checkPlanned(CommittedBatches.lastPlanned(checkpoint, hadoopConf))
-    }
-    if (nodes.size != recorded)
-      throw DescriptionLog.changed(checkpoint, OperatorLog.Number, recorded.toString, nodes.size.toString)
+    } else if (nodes.nonEmpty)
+      throw DescriptionLog.changed(checkpoint, OperatorLog.Number, "0", nodes.size.toString)
+    numbers
   }
 
   private def stateOf(ordinal: Int, checkpoint: Path): Path =

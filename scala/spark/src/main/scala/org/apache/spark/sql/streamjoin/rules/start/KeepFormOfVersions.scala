@@ -12,8 +12,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.streamjoin.analysis.OptimizedQuery
 import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.changes.KafkaPosition
-import org.apache.spark.sql.streamjoin.checkpoint.{Description, OperatorLog}
+import org.apache.spark.sql.streamjoin.checkpoint.{CommittedBatches, Description, OperatorLog}
+import org.apache.spark.sql.streamjoin.evolve.{QueryOperator, QueryOperators}
 import org.apache.spark.sql.streamjoin.joins.temporal.{StreamAsOfJoin, StreamTemporalJoin}
+import org.apache.spark.sql.streamjoin.watermark.WatermarkKeys
 
 /**
  * Omits the position in Kafka from versions if an earlier build created the checkpoint without it:
@@ -40,18 +42,22 @@ final private[streamjoin] case class KeepFormOfVersions(session: SparkSession) e
 
   /** The positions that the checkpoint lacks, by the ids of their columns. */
   private def begunWithout(query: LogicalPlan, checkpoint: Path): Set[ExprId] = {
-    val files =
-      CheckpointFileManager.create(
-        checkpoint,
-        session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
-      )
+    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    val files = CheckpointFileManager.create(checkpoint, hadoopConf)
     if (!files.exists(new Path(checkpoint, OperatorLog.Directory))) Set.empty
     else {
-      val log = new OperatorLog(session, checkpoint)
-      OptimizedQuery
-        .nodes(query, session)
+      val operators = QueryOperators.ofNext(
+        OptimizedQuery.of(query, session),
+        WatermarkKeys.of(query),
+        new OperatorLog(session, checkpoint),
+        CommittedBatches.next(checkpoint, hadoopConf),
+        planned = false
+      )
+      operators.kept
         .collect {
-          case join: StreamTemporalJoin if log.recorded(join.ordinal).exists(!hasPosition(_)) => join.ties
+          case QueryOperator(ordinal, join: StreamTemporalJoin, _)
+              if operators.recorded.get(ordinal).exists(!hasPosition(_)) =>
+            join.ties
         }
         .flatten
         .map(_.exprId)

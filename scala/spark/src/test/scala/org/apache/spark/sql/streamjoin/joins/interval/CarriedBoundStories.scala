@@ -6,7 +6,8 @@ import scala.util.Random
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
 import streamjoin.core.JoinType
 
@@ -45,9 +46,25 @@ private[interval] object CarriedBoundStories {
     "o.id = d.id AND d.t BETWEEN o.t AND [o.until] AND d.until >= o.t AND o.until < d.until"
   )
 
+  val Simple = "o.id = d.id AND d.t BETWEEN o.t AND o.until"
+
+  def order(id: String, time: String, until: String, v: Int = 1): (String, Row) =
+    "o" -> Row(id, JoinTest.at(time), if (until == null) null else JoinTest.at(until), v)
+
+  def delivery(id: String, time: String): (String, Row) =
+    "d" -> Row(id, JoinTest.at(time), JoinTest.at(time), 1)
+
   private val Origin = JoinTest.at("10:00").getTime
   private val Day = 86400000
   private val LastDay = JoinTest.at("9999-12-31T00:00")
+
+  /** The rows of a stream as a batch. */
+  def batchOf(spark: SparkSession, fed: Seq[(String, Row)])(name: String): DataFrame = {
+    val rows = fed.collect { case (`name`, row) => row }
+    spark
+      .createDataFrame(spark.sparkContext.parallelize(rows), StructType.fromDDL(Columns))
+      .as(name)
+  }
 
   /**
    * The rows of two streams, up to two minutes out of order, which drift apart and stall.
@@ -120,7 +137,7 @@ private[interval] object CarriedBoundStories {
 
     def query(streams: JoinTest.Streams): DataFrame = joined(streams.marked(_, "2 minutes"), condition)
 
-    def joined(input: String => DataFrame, on: String): DataFrame =
+    def joined(input: String => DataFrame, on: String = condition): DataFrame =
       input("o").join(input("d"), expr(on), joinType.name)
   }
 }

@@ -6,7 +6,6 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
-import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.{JoinType, Side}
@@ -51,14 +50,12 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
   }
 
   private def expected(story: Story): Seq[String] =
-    story.joined(batchOf(story.batches.flatten), story.meaning).collect().map(text(_: Row)).sorted.toSeq
-
-  private def batchOf(fed: Seq[(String, Row)])(name: String): DataFrame = {
-    val rows = fed.collect { case (`name`, row) => row }
-    spark
-      .createDataFrame(spark.sparkContext.parallelize(rows), StructType.fromDDL(Columns))
-      .as(name)
-  }
+    story
+      .joined(batchOf(spark, story.batches.flatten), story.meaning)
+      .collect()
+      .map(text(_: Row))
+      .sorted
+      .toSeq
 
   // One at a time, as the hook is for all queries.
   private val controlled = for {
@@ -104,13 +101,6 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     running(job(query(condition, how), Columns))(body)
 
   private def failure(body: => Any): Throwable = intercept[StreamingQueryException](body)
-
-  private def order(id: String, time: String, until: String, v: Int = 1) =
-    "o" -> Row(id, at(time), if (until == null) null else at(until), v)
-
-  private def delivery(id: String, time: String) = "d" -> Row(id, at(time), at(time), 1)
-
-  private val Simple = "o.id = d.id AND d.t BETWEEN o.t AND o.until"
 
   test("a row leaves once the watermark has passed the time that it carries, and a null matches nothing") {
     carries(Simple, "left_outer") { job =>
@@ -179,30 +169,6 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
       }
       withConf(setting) {
         carries(Simple)(job => assert(job.feed(far, delivery("far", "10:05")) == Seq("far")))
-      }
-    }
-  }
-
-  test("the join above one with such a bound goes by either side's time") {
-    withConf("spark.streamjoin.maxLifetime" -> "2d") {
-      for (time <- Seq("d.t", "o.t")) {
-        val story = new Story(7L, Conditions.head, JoinType.Inner)
-        def chain(input: String => DataFrame, third: DataFrame) = input("o")
-          .join(input("d"), expr(story.condition))
-          .join(third, expr(s"d.id = e.id AND e.t BETWEEN $time AND $time + INTERVAL 2 DAYS"))
-          .selectExpr("o.v AS a", "d.v AS b", "e.v AS c")
-        def third(rows: Seq[(String, Row)]) = rows.collect { case ("d", row) => "e" -> row }
-        val query =
-          (streams: Streams) => chain(streams.marked(_, "2 minutes"), streams.marked("e", "2 minutes"))
-        running(job(query, Columns)) { job =>
-          story.batches.foreach(rows => job.feed(rows ++ third(rows): _*))
-          (0 until 3).foreach(_ => job.feed(story.end ++ third(story.end): _*))
-          val fed = batchOf(story.batches.flatten ++ third(story.batches.flatten)) _
-          val seen = withoutClosingRows(job.seen.flatMap(_.rows), End.toString).sorted
-          assert(seen == chain(fed, fed("e")).collect().map(text(_: Row)).sorted.toSeq)
-          assert(seen.nonEmpty && job.dropped == 0)
-          assert(job.progress.stateOperators.map(_.numRowsTotal).sum <= 12)
-        }
       }
     }
   }

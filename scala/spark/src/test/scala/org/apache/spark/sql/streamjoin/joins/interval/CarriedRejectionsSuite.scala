@@ -4,12 +4,11 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.api.python.PythonEvalType
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.PythonUDF
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 import org.apache.spark.sql.types.TimestampType
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 import streamjoin.core.{JoinType, Side}
 

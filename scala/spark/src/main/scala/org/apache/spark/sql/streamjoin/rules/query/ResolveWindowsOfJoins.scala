@@ -1,24 +1,37 @@
 package org.apache.spark.sql.streamjoin.rules.query
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
-import org.apache.spark.sql.catalyst.expressions.{Alias, Equality, Expression, TimeWindow}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Attribute,
+  Equality,
+  Expression,
+  SessionWindow,
+  TimeWindow,
+  WindowTime
+}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.trees.TreePattern.TIME_WINDOW
+import org.apache.spark.sql.catalyst.trees.TreePattern.{TIME_WINDOW, WINDOW_TIME}
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
-import org.apache.spark.sql.streamjoin.time.TumblingStart
+import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, TumblingStart}
 import org.apache.spark.sql.types.TimestampType
 
 /**
  * Resolves `window(a.t, '10 minutes') = window(b.t, '10 minutes')` in the condition of a join, in
  * which Spark resolves no windows (`ResolveTimeWindows`). Windows of one length are equal if their
- * starts are equal. A time may be in several sliding windows, so these are rejected.
+ * starts are equal. A time may be in several sliding windows, so these are rejected. Also resolves
+ * `window_time(a.window)` there, which Spark resolves in operators with one input
+ * (`ResolveWindowTime`).
  */
-private[streamjoin] object ResolveEqualWindows extends Rule[LogicalPlan] {
+private[streamjoin] object ResolveWindowsOfJoins extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    plan.resolveOperatorsUpWithPruning(_.containsPattern(TIME_WINDOW)) {
-      case join: Join if join.childrenResolved && join.condition.exists(_.containsPattern(TIME_WINDOW)) =>
+    plan.resolveOperatorsUpWithPruning(_.containsAnyPattern(TIME_WINDOW, WINDOW_TIME)) {
+      case join: Join
+          if join.childrenResolved &&
+            join.condition.exists(_.containsAnyPattern(TIME_WINDOW, WINDOW_TIME)) =>
         val condition = join.condition.map(_.transform {
+          case WindowTime(window: Attribute) if isWindow(window) => LastInstant(window)
           case equality @ Equality(Tumbling(left), Tumbling(right)) if isSame(left, right) =>
             equality.withNewChildren(Seq(left, right))
           // A comparison of Columns, which Spark resolves after its operands.
@@ -32,6 +45,10 @@ private[streamjoin] object ResolveEqualWindows extends Rule[LogicalPlan] {
         condition.filter(_ => join.left.isStreaming && join.right.isStreaming).foreach(check)
         join.copy(condition = condition)
     }
+
+  /** Spark accepts the same columns. */
+  private def isWindow(column: Attribute): Boolean = EventTime.isWindow(column) &&
+    Seq(TimeWindow.marker, SessionWindow.marker).exists(column.metadata.contains)
 
   /** Spark would fail with an internal error. */
   private def check(condition: Expression): Unit = condition.foreach {
