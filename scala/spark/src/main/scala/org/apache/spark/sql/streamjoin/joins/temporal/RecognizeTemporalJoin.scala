@@ -75,7 +75,8 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         EquiKeys.zone(leftKeys ++ rightKeys),
         found.condition.fold("true")(form(_)),
         found.terms,
-        found.keyInWords
+        found.keyInWords,
+        RowConstraintsOf(found.left).among((times ++ others).map(_.exprId))
       ),
       found.ordered,
       found.unavailable,

@@ -4,7 +4,7 @@ import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-import streamjoin.core.{AsOf, JoinType}
+import streamjoin.core.{AsOf, JoinType, TimeBound}
 
 /**
  * The definition of a temporal join, as data; derived once, during analysis.
@@ -39,6 +39,7 @@ final private[streamjoin] case class TemporalJoinSpec(
     condition: String,
     terms: AsOfTerms,
     keyInWords: Option[String] = None,
+    override val known: Seq[TimeBound] = Nil,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 

@@ -236,10 +236,9 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     val first = job(query(Simple), Columns)
     running(first)(_.feed(order("a", "10:00", "10:05")))
     for (
-      changed <- Seq("spark.streamjoin.maxLifetime" -> "7d", "spark.streamjoin.beyondMaxLifetime" -> "cut");
-      evolve <- Seq("reject", "allow")
+      changed <- Seq("spark.streamjoin.maxLifetime" -> "7d", "spark.streamjoin.beyondMaxLifetime" -> "cut")
     ) {
-      val error = withConf(changed, "spark.streamjoin.evolve" -> evolve) {
+      val error = withConf(changed) {
         intercept[Exception](running(first.successor(query(Simple)))(_.settle()))
       }
       assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_CHANGED"), s"$changed $error")
