@@ -33,8 +33,8 @@ import streamjoin.core.{JoinType, Side, Watermark}
  *   semi or anti to another type   unchanged                     lack other matches of matched rows
  *   condition on one side added    those that fail it leave      exact
  *   more equalities                rewritten                     exact
- *   another equality               rewritten                     lack matches of rows whose old key
- *                                                                  has a null
+ *   another equality of an         rewritten                     lack matches of rows whose old key
+ *     interval join                                                has a null
  *   fewer columns, wider types     rewritten                     exact
  *   more columns                   null in them                  exact, values from then on
  * }}}
@@ -63,6 +63,7 @@ private[streamjoin] object ChangeRules {
     "temporal_join" -> Map(
       rule("join_type")(TemporalRules.joinType),
       rule("condition")(_ => Effect.exact),
+      rule("equality")(TemporalRules.equality),
       rule("tolerance_micros")(TemporalRules.tolerance),
       rule("history_micros")(TemporalRules.history),
       columns(Side.Left),
@@ -239,6 +240,29 @@ private object TemporalRules {
   /** Rows get their match when they leave; those without a key wait only in an outer join. */
   def joinType(of: Comparison): Effect =
     if (of.is.properties("join_type") == JoinType.Inner.name) Effect.exact else of.any(0, 0, reach = 0)
+
+  /**
+   * Versions leave by their time alone if there is a tolerance. One whose old key had a null was
+   * not kept, and without it a row could match a version further away.
+   */
+  def equality(of: Comparison): Effect = {
+    val rejected = Seq(of.was, of.is).exists(_.properties("tolerance_micros").toLongOption.isEmpty)
+    if (rejected) Effect.Rejected(NewestOfKey)
+    else
+      Equalities.of(of.was.properties).fold[Effect](Effect.Unknown) { before =>
+        val now = Equalities.of(of.is.properties).getOrElse(Nil)
+        val hasAll = before.forall(one => now.exists(of.isSame(one, _)))
+        if (hasAll) Effect.Rewritten() else Effect.Rejected(OnlyMore)
+      }
+  }
+
+  private val NewestOfKey =
+    "Without a tolerance, only the newest version of each key is in state, and another equality makes other keys: " +
+      "restore the equality, or start the new query with a new checkpoint location."
+
+  private val OnlyMore =
+    "Versions with a null in the old key were not kept, so a row could match another version than the closest one: " +
+      "keep the old equalities, to which more can be added, or start the new query with a new checkpoint location."
 
   def history(of: Comparison): Effect = of.longer("history_micros", key = 1)
 

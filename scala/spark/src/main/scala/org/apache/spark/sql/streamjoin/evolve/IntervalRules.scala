@@ -10,7 +10,7 @@ final private[evolve] class IntervalRules(of: Comparison) {
   /** None if an older version has recorded the join. */
   val bounds: Option[BoundRules] = for (was <- before; is <- now) yield new BoundRules(of, was, is)
 
-  /** If the join is added to a running query: rows from before have not met each other, nor later ones. */
+  /** If the join is added: rows from before have not met each other, nor later ones. */
   def added: Effect = comparing(rules => Effect.all(Side.both.map(rules.anyOf(_))))
 
   private def comparing(rule: BoundRules => Effect): Effect = bounds.fold[Effect](Effect.Unknown)(rule)

@@ -102,9 +102,8 @@ final private[streamjoin] case class RecordedInterval(
       .map(bound => numbers(Seq(bound.out.toLong, bound.in.toLong, bound.postpone)))
       .mkString("[", ",", "]"),
     Pair -> texts(pair),
-    Route -> routing,
-    Equalities -> texts(equalities)
-  ) ++ Side.both.map(side => conditionOf(side) -> texts(only(side))) ++
+    Route -> routing
+  ) ++ Equalities.properties(equalities) ++ Side.both.map(side => conditionOf(side) -> texts(only(side))) ++
     Option.when(values.nonEmpty)(Values -> values.map(_.json).mkString("[", ",", "]"))
 }
 
@@ -120,7 +119,6 @@ private[streamjoin] object RecordedInterval {
   private val Bounds = "bounds_micros"
   private val Pair = "pair_condition"
   private val Route = "routing"
-  private val Equalities = "equalities"
   private val Values = "carried_values"
   private def conditionOf(side: Side) = s"${side.name}_condition"
 
@@ -136,7 +134,7 @@ private[streamjoin] object RecordedInterval {
       Side.both.map(side => side -> all(conditionOf(side)).map(_.asText)).toMap,
       all(Pair).map(_.asText),
       properties(Route),
-      properties.get(Equalities).toSeq.flatMap(elements).map(_.asText),
+      Equalities.of(properties).getOrElse(Nil),
       if (properties.contains(CarriedBounds)) all(Values).map(RecordedValue.of) else Nil
     )
   }.toOption

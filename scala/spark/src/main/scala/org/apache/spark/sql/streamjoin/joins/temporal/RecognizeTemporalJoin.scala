@@ -71,7 +71,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         watermarks,
         maxLagMicros(found, others),
         found.isLeftOuter,
-        pairs.map { case (l, r, nullSafe) => keyText(l, r, nullSafe, form) }.mkString(", "),
+        pairs.map { case (l, r, nullSafe) => keyText(l, r, nullSafe, form) },
         EquiKeys.zone(leftKeys ++ rightKeys),
         found.condition.fold("true")(form(_)),
         found.terms,

@@ -17,8 +17,8 @@ import streamjoin.core.{AsOf, JoinType, TimeBound}
  * @param maxLagMicros
  *   by watermark key: the largest distance of a row's time behind that of its left row, in
  *   microseconds; none if unknown
- * @param keys
- *   the equalities as text, stable across runs
+ * @param equalities
+ *   as text, stable across runs
  * @param zone
  *   time zone in which keys are computed, if they depend on it
  * @param condition
@@ -34,7 +34,7 @@ final private[streamjoin] case class TemporalJoinSpec(
     watermarks: IndexedSeq[ColumnWatermark],
     maxLagMicros: IndexedSeq[Option[Long]],
     isLeftOuter: Boolean,
-    keys: String,
+    equalities: Seq[String],
     zone: String,
     condition: String,
     terms: AsOfTerms,
@@ -45,7 +45,7 @@ final private[streamjoin] case class TemporalJoinSpec(
 
   /** Without an equality, all rows have one key and go to one partition. */
   override def tasks: Option[FirstPartitions] =
-    Some(if (keys.isEmpty) FirstPartitions.One else FirstPartitions.AsSet)
+    Some(if (equalities.isEmpty) FirstPartitions.One else FirstPartitions.AsSet)
 
   override protected def outputKeys: Seq[Int] = maxLagMicros.indices
 
