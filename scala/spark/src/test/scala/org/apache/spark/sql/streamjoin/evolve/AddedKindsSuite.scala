@@ -45,9 +45,11 @@ class AddedKindsSuite extends AnyFunSuite with AddedTest {
   }
 
   private def isComplete(old: Job, from: String): Assertion =
-    assert(evolution(old, lasting).map(_.slice(1, 6)) == Seq(
-      Seq("join 2", "none", "left outer interval join", "empty", from)
-    ))
+    assert(
+      evolution(old, lasting).map(_.slice(1, 6)) == Seq(
+        Seq("join 2", "none", "left outer interval join", "empty", from)
+      )
+    )
 
   test("a join whose rows carry the time at which they leave is added") {
     val old = fed(one, before)

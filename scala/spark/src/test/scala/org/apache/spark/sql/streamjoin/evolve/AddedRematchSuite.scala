@@ -12,7 +12,11 @@ class AddedRematchSuite extends AnyFunSuite with TableTest {
   test("rows from before the join are not matched with later rows of its table") {
     val (people, towns) = (customers, customers)
     def lower(orders: DataFrame) =
-      timed(orders).join(table(people.root, rematch).toDF("a", "first"), expr("a = customer_id"), "left_outer")
+      timed(orders).join(
+        table(people.root, rematch).toDF("a", "first"),
+        expr("a = customer_id"),
+        "left_outer"
+      )
     def upper(orders: DataFrame) = lower(orders)
       .join(table(towns.root, rematch).toDF("b", "second"), expr("b = customer_id"), "left_outer")
       .select("item", "first", "second")

@@ -83,6 +83,9 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
   private def completeFrom(job: Job, time: String): Assertion =
     assert(job.metric("completeFromMs") == at(time).getTime)
 
+  /** In `make test-long` only: random cases cover the rows. */
+  private def testLong(name: String)(body: => Any): Unit = if (SparkTest.isLong) test(name)(body)
+
   private val orders: Seq[(String, Row)] = Seq(
     o("a", 1, "10:00", "12:00"),
     o("b", 2, "10:00", null),
@@ -161,7 +164,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("one more bound is exact, whatever its column is") {
+  testLong("one more bound is exact, whatever its column is") {
     val before = old(hourly)(orders ++ later: _*)
     assert(shown(before, s"$hourly AND $byS").map(_.drop(3)) == Seq(Seq("rewritten", "exact")))
     changed(before, s"$hourly AND $byS", "exact") { job =>
@@ -181,7 +184,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
     running(before)(_.feed(d("-", 0, "10:31"))): Unit
   }
 
-  test("the bound of a value that rows carry becomes wider and narrower") {
+  testLong("the bound of a value that rows carry becomes wider and narrower") {
     val before = old(carried)(orders: _*)
     val wider = "d.t - INTERVAL 10 MINUTES <= o.until"
     val limit = "at most 30 days after left.t"
@@ -236,7 +239,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
     })
   }
 
-  test("a longer lifetime after a cut") {
+  testLong("a longer lifetime after a cut") {
     withConf(BeyondMaxLifetime -> "cut") {
       val before = withConf(MaxLifetime -> "20m")(old(carried)(orders: _*))
       withConf(MaxLifetime -> "2h") {
@@ -291,7 +294,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a wider bound, while rows of any time may be missing") {
+  testLong("a wider bound, while rows of any time may be missing") {
     val byOther = changed(old(hourly)(orders ++ later: _*), byS) { job =>
       job.feed(d("-", 0, "10:40"))
       completeFrom(job, "12:10:00.001")

@@ -64,7 +64,11 @@ private[evolve] object Above {
   case object Windowed extends Above
 }
 
-final private[evolve] case class ChainQuery(below: Link, above: Above) {
+/**
+ * @param more
+ *   whether rows that are sorted have another column, which is 1000 times the first
+ */
+final private[evolve] case class ChainQuery(below: Link, above: Above, more: Boolean = false) {
   import Above._
 
   /** The columns of the output, after the time by which it is sorted. */
@@ -85,9 +89,13 @@ final private[evolve] case class ChainQuery(below: Link, above: Above) {
         val both = if (below.how == "inner") " AND c.t < greatest(a.t, b.t) + INTERVAL 9999 DAYS" else ""
         joined(below.condition).join(input("c"), expr(by.condition + both), by.how).selectExpr(columns: _*)
       case Sorted =>
+        val added = Option.when(more)("a.v * 1000 AS more")
+        val shown = named.map(_.takeRight(1))
+        // Rows from before the column was added have null in it.
+        val first = if (more) "IF(more <> a * 1000, -777, a)" else shown.head
         Frames
-          .sorted(joined(below.condition).selectExpr("a.t AS t" +: named: _*), "t")
-          .selectExpr("unix_micros(t)" +: named.map(_.takeRight(1)): _*)
+          .sorted(joined(below.condition).selectExpr("a.t AS t" +: (named ++ added): _*), "t")
+          .selectExpr("unix_micros(t)" +: first +: shown.tail: _*)
       case Windowed =>
         val windows = JoinWindows(Map(Side.Right -> JoinWindow(below.highest * 60000000L, true)))
         Frames.windows(joined(below.pair), windows).selectExpr("unix_micros(rowtime)" +: columns: _*)
@@ -110,7 +118,7 @@ final private[evolve] class ChangedChain(seed: Int) {
   private val isUpper = random.nextInt(3) == 0
 
   val before: ChainQuery = random.nextInt(4) match {
-    case 0 => ChainQuery(link("b", "inner", "left_outer", "left_anti"), Sorted)
+    case 0 => ChainQuery(link("b", "inner", "left_outer", "left_anti"), Sorted, more = random.nextBoolean())
     case 1 =>
       val window = link("b", "inner", "left_outer").copy(lowest = 0, highest = random.between(5, 30))
       ChainQuery(window, Windowed)
@@ -143,6 +151,8 @@ final private[evolve] class ChangedChain(seed: Int) {
       }
       val (name, link) = one(others :+ "by another time" -> byOther(by): _*)
       s"the upper join $name" -> before.copy(above = Joined(link))
+    case Sorted if random.nextInt(3) == 0 =>
+      s"the order with${if (before.more) "out" else ""} another column" -> before.copy(more = !before.more)
     case above =>
       val (name, link) = one(changes(before.below, above == Windowed): _*)
       s"the join of a and b $name" -> before.copy(below = link)
