@@ -205,7 +205,7 @@ class ChangedColumnsSuite extends AnyFunSuite with TableTest {
     def shown(columns: String*) = {
       of.columns = columns
       val plan = of.arranged(it.stream.toDF()).queryExecution.analyzed
-      EvolutionOfQuery.rows(plan, new HadoopPath(it.checkpoint), spark)
+      EvolutionOfQuery.rows(plan, Nil, new HadoopPath(it.checkpoint), spark)
     }
     val before = files(root).toSet
     assert(shown(old: _*).isEmpty)
