@@ -222,7 +222,7 @@ class ChangedColumnsSuite extends AnyFunSuite with TableTest {
     assert(files(root).toSet == before)
   }
 
-  test("rows are exact when columns and partitions change again and again, for readers of every age") {
+  testLong("rows are exact when columns and partitions change again and again, for readers of every age") {
     for (seed <- 0 until seeds) {
       val random = new Random(seed)
       val of = new Table(old)

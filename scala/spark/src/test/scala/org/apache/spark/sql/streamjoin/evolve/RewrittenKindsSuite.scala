@@ -129,7 +129,7 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
     assert(found == expected)
   }
 
-  test("a join that was taken over from Spark's own") {
+  testLong("a join that was taken over from Spark's own") {
     val query: Query = in => streams => in.select(join(in, streams, Hourly))
     val first = Inputs(more = false, "INT")
     def out(job: Job, batches: Range) = running(job)(job => batches.flatMap(fed(job, _, Set("o", "d"))))

@@ -24,7 +24,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     (joinType, number) <- JoinType.all.zipWithIndex
   } yield new Story(seed.toLong, condition, joinType, Seq("fail", "cut", "keep")((seed + at + number) % 3))
 
-  testAll[Story](SparkTest.part(all, every = 11), _.toString)(compare)
+  testAll[Story](SparkTest.part(all, every = 23), _.toString)(compare)
 
   private def compare(story: Story): Assertion = {
     val session = spark.newSession()
@@ -65,7 +65,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
       .take(if (SparkTest.isLong) 3 else 1)
   } yield condition -> beyond
 
-  for ((condition, beyond) <- SparkTest.part(controlled, every = 3, from = 1))
+  for ((condition, beyond) <- SparkTest.part(controlled, every = 6, from = 1))
     test(s"the same rows as without eviction, in less state, $beyond: $condition") {
       val story = Iterator
         .from(100)
