@@ -20,6 +20,8 @@ import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
  *   wider bound, longer            unchanged                     lack matches of rows that had left
  *     tolerance, history, rematch
  *   condition over both sides      unchanged                     exact
+ *   carried bound added next to    unchanged: the constant       exact
+ *     a constant one                 decides alone
  *   condition on one side removed  unchanged                     lack matches of rows that were not
  *                                                                  kept
  *   outer to inner, fewer          unchanged                     exact
