@@ -3,7 +3,7 @@
 The queries run over the first files; then they are changed, and killed (SIGKILL, the JVM too) at a chosen point of
 that batch. A changed query continues, or the one from before. The checkpoints and the output are put back before the
 next kill. The rows are those of a plain reading of the law: a pair belongs to the query that runs when its later row
-arrives, and a row without any is padded once.
+arrives, and a row without any is padded once. A join that is added gets the rows that the lower one emits from then on.
 """
 
 import json
@@ -12,6 +12,7 @@ import random
 import shutil
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
@@ -27,33 +28,44 @@ SINKS, STORES = ["files", "batches"], ["default", "rocksdb"]
 QUERIES = [f"{sink}-{store}" for sink in SINKS for store in STORES] if LONG else ["files-default", "batches-rocksdb"]
 FILES, CHANGED = (12, 5) if LONG else (7, 3)
 BEFORE = 5
-LONGEST, SHORTER = 40, 12
+LONGEST, SHORTER, ABOVE = 40, 12, 10
 START = datetime(2026, 1, 1, tzinfo=UTC)
+CHANGES = ["rewritten", "bound", "added"]
 # What a batch has left, the first and the last included in the order in which that happens.
 POINTS = ["nothing", "offsets", "change", "state", "output", "commit"]
 
 Rows = dict[int, tuple[int, int, float]]
-Pairs = Counter[tuple[int | None, int | None]]
+Ids = tuple[int | None, ...]
+Found = Counter[Ids]
 
 
 def test_killed_inside_the_batch_of_a_change(tmp_path: Path) -> None:
     chance = random.Random(printed_seed())
-    left, right = (
-        {number * 100 + at: _row(number, chance) for number in range(FILES) for at in range(9)} for _ in "lr"
+    inputs = Inputs(
+        *({number * 100 + at: _row(number, chance) for number in range(FILES) for at in range(9)} for _ in "lrt")
     )
+    # What is added has no row from before: otherwise, the order of the rows of a batch would count.
+    inputs.third = {key: row for key, row in inputs.third.items() if row[0] >= CHANGED}
     runs = Runs(tmp_path)
-    runs.feed(left, right, range(CHANGED))
+    runs.feed(inputs, range(CHANGED))
     old = [f"--seconds={LONGEST}", "--how=full_outer"]
     runs.job.finish(*old)
-    runs.feed(left, right, range(CHANGED, FILES))
+    runs.feed(inputs, range(CHANGED, FILES))
     runs.feed_end()
     runs.save()
     before = {query.name: query.rows() for query in runs.queries}
     seen: Counter[str] = Counter()
     for kill, (point, query) in enumerate(zip(_points(), cycle(runs.queries), strict=False)):
-        how = chance.choice(["full_outer", "left_outer"])
+        change = CHANGES[kill % len(CHANGES)]
+        how = "full_outer" if change == "added" else chance.choice(["full_outer", "left_outer"])
+        more = {
+            "bound": [f"--seconds={SHORTER}", f"--how={how}"],
+            # The rows in state are written again.
+            "rewritten": [f"--seconds={SHORTER}", f"--how={how}", "--id=BIGINT", "--key=lk = rk AND lk % 2 = rk % 2"],
+            "added": [*old, "--above"],
+        }[change]
         # With another number of partitions or state store, all state is written again, too.
-        more = [f"--seconds={SHORTER}", f"--how={how}", *(other_state(chance) if kill % 2 else [])]
+        more += other_state(chance) if kill % 2 else []
         runs.restore()
         pause = [f"--pause={query.first}"] if point == "output" else []
         runs.job.kill(lambda query=query, point=point: query.has_reached(point), *more, *pause)  # type: ignore[misc]
@@ -63,10 +75,29 @@ def test_killed_inside_the_batch_of_a_change(tmp_path: Path) -> None:
             more = old
         runs.job.finish(*more)
         for each in runs.queries:
-            expected = _expected(left, right, before[each.name], None if more == old else how)
+            law = Law() if more == old else Law(how, LONGEST, above=True) if change == "added" else Law(how, SHORTER)
+            expected = _expected(inputs, before[each.name], law)
             assert each.rows() == expected, f"kill {kill} at {reached}: {each.name}, {more}"
     print(f"{KILLS} kills: {dict(seen)}")
     assert all(seen[point] for point in POINTS[1:-1][:KILLS]), f"kills were not where they should have been: {seen}"
+
+
+@dataclass
+class Inputs:
+    """The rows of each stream."""
+
+    left: Rows
+    right: Rows
+    third: Rows
+
+
+@dataclass(frozen=True)
+class Law:
+    """The changed query: type and bound of the join, and whether there is one above; no type if it was not changed."""
+
+    how: str | None = None
+    seconds: int = LONGEST
+    above: bool = False
 
 
 def _points() -> list[str]:
@@ -83,15 +114,16 @@ class Runs:
         command = [sys.executable, str(JOB), f"--input={self.input}", f"--output={folder / 'output'}"]
         self.job = Job([*command, f"--checkpoints={folder / 'checkpoints'}", "--queries", *QUERIES], folder / "log")
 
-    def feed(self, left: Rows, right: Rows, numbers: range) -> None:
+    def feed(self, inputs: Inputs, numbers: range) -> None:
+        (self.input / "third").mkdir(parents=True, exist_ok=True)
         for number in numbers:
-            for side, rows in (("left", left), ("right", right)):
+            for side, rows in vars(inputs).items():
                 self._write(side, number, {key: row for key, row in rows.items() if row[0] == number})
 
     def feed_end(self) -> None:
         """Add rows that move the watermarks past all others; the second ones let a batch run after that."""
         for number in (FILES, FILES + 1):
-            for side, key in (("left", -1), ("right", -2)):
+            for side, key in (("left", -1), ("right", -2), ("third", -3)):
                 self._write(side, number, {-number: (number, key, FILES * 10 + 1000)})
 
     def _write(self, side: str, number: int, rows: Rows) -> None:
@@ -154,17 +186,16 @@ class Query:
         )
 
     def _has_changed(self) -> bool:
-        record = Path("stream-joins", "0")
         try:
-            return (self.checkpoint / record).read_bytes() != (self.saved / "checkpoint" / record).read_bytes()
-        except FileNotFoundError:  # it is being replaced
+            return _contents(self.checkpoint / "stream-joins") != _contents(self.saved / "checkpoint" / "stream-joins")
+        except FileNotFoundError:  # one is being replaced
             return True
 
-    def rows(self) -> Pairs:
+    def rows(self) -> Found:
         """Return the rows that the sink has."""
         rows = self._of_files() if self.name.startswith("files") else self._of_batches()
-        pairs = [(row.get("lid"), row.get("rid")) for row in rows]
-        return Counter(pair for pair in pairs if all(each is None or each >= 0 for each in pair))
+        all_ids = [(row.get("lid"), row.get("rid"), row.get("tid")) for row in rows]
+        return Counter(ids for ids in all_ids if all(each is None or each >= 0 for each in ids))
 
     def _of_files(self) -> list[dict[str, int | None]]:
         logs = [self.output / "_spark_metadata" / str(number) for number in _numbers(self.output / "_spark_metadata")]
@@ -183,6 +214,10 @@ class Query:
         return rows
 
 
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name.isdigit()}
+
+
 def _numbers(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
 
@@ -192,17 +227,35 @@ def _row(number: int, chance: random.Random) -> tuple[int, int, float]:
     return number, chance.randrange(3), number * 10 + chance.uniform(-4.9, 10)
 
 
-def _expected(left: Rows, right: Rows, before: Pairs, how: str | None) -> Pairs:
-    """Return all rows, given those from before the change, and the new type, if there was a change."""
-    pairs: list[tuple[int | None, int | None]] = []
-    for left_id, (left_file, left_key, left_time) in left.items():
-        for right_id, (right_file, right_key, right_time) in right.items():
-            is_changed = how is not None and max(left_file, right_file) >= CHANGED
-            after = SHORTER if is_changed else LONGEST
+def _expected(inputs: Inputs, before: Found, law: Law) -> Found:
+    """Return all rows, given those from before the change."""
+    lower = Counter(_joined(inputs, before, law))
+    if not law.above:
+        return Counter((*pair, None) for pair in lower.elements()) + Counter((None, None, row) for row in inputs.third)
+    found: list[Ids] = []
+    for left, right in (lower - Counter(row[:2] for row in before.elements())).elements():
+        own = [] if left is None else [inputs.left[left]]
+        later: list[int | None] = [
+            row
+            for _, key, time in own
+            for row, (_, other, at) in inputs.third.items()
+            if other == key and time <= at <= time + ABOVE
+        ]
+        found += [(left, right, row) for row in later or [None]]
+    return before + Counter(found)
+
+
+def _joined(inputs: Inputs, before: Found, law: Law) -> list[Ids]:
+    """Return the rows of the lower join."""
+    pairs: list[Ids] = []
+    for left_id, (left_file, left_key, left_time) in inputs.left.items():
+        for right_id, (right_file, right_key, right_time) in inputs.right.items():
+            is_changed = law.how is not None and max(left_file, right_file) >= CHANGED
+            after = law.seconds if is_changed else LONGEST
             if left_key == right_key and -BEFORE <= right_time - left_time <= after:
                 pairs.append((left_id, right_id))
-    alone: list[tuple[int | None, int | None]] = [(row, None) for row in left.keys() - {pair[0] for pair in pairs}]
-    unmatched = right.keys() - {pair[1] for pair in pairs}
-    if how == "left_outer":  # only what had left before the change
-        unmatched &= {pair[1] for pair in before if pair[0] is None}
-    return Counter(pairs + alone + [(None, row) for row in unmatched])
+    alone: list[Ids] = [(row, None) for row in inputs.left.keys() - {pair[0] for pair in pairs}]
+    unmatched = inputs.right.keys() - {pair[1] for pair in pairs}
+    if law.how == "left_outer":  # only what had left before the change
+        unmatched &= {row[1] for row in before if row[0] is None}
+    return pairs + alone + [(None, row) for row in unmatched]

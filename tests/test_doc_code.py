@@ -103,15 +103,16 @@ def session_as_before(spark: SparkSession) -> Iterator[None]:
     yield
     for query in spark.streams.active:
         query.stop()
+    # Before the settings: Spark cannot list tables where it interprets expressions.
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
     after = dict(spark.conf.getAll)
     for key in filter(spark.conf.isModifiable, after.keys() | before.keys()):
         if key not in before:
             spark.conf.unset(key)
         elif after.get(key) != before[key]:
             spark.conf.set(key, before[key])
-    for table in spark.catalog.listTables():
-        if table.isTemporary:
-            spark.catalog.dropTempView(table.name)
 
 
 def write_input() -> None:

@@ -46,7 +46,8 @@ def test_a_change_counts_once_its_batch_is_committed(tmp_path: Path, committed: 
     for batch in range(committed + 1):
         write(tmp_path, f"commits/{batch}", {})
     gap = {"operator": 0, "from": 7, "column": 0, "belowMicros": 0, "completeFromMicros": 1_767_274_140_000_000}
-    write(tmp_path, "keyed-watermarks/8", {"version": 2, "gaps": [gap]})
+    earlier = gap | {"from": 5, "completeFromMicros": 1_800_000_000_000_000, "until": 7}
+    write(tmp_path, "keyed-watermarks/8", {"version": 2, "gaps": [earlier, gap]})
     lines = shown(tmp_path).splitlines()
     assert lines[0] == f"batch {committed} is the last committed one"
     assert lines[2] == "join 1: interval_join, 1 partition"

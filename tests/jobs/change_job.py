@@ -1,8 +1,10 @@
 """Joins two folders of JSON files, one file of each side a batch, in several queries with one sink each, and ends.
 
 The bound and the type of the join are arguments: a process with others than the one before continues changed queries.
-The name of a query says which sink and which state store it has, such as ``files-default`` or ``batches-rocksdb``.
+With another type of ``--id``, or ``--key``, the rows in state are written again. A third folder is a stream whose rows
+are emitted as they come, and with ``--above`` joined with the rows of the first join.
 
+The name of a query says which sink and which state store it has, such as ``files-default`` or ``batches-rocksdb``.
 With ``--pause 7`` the queries with ``foreachBatch`` wait in batch 7 to be killed, once they have written its rows.
 """
 
@@ -18,6 +20,18 @@ PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 PROVIDERS = {"default": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
 # A row takes a while, so that a process can be killed in a task.
 SLOWLY = "java_method('java.lang.Thread', 'sleep', 10L) = 'null'"
+NAMES = ["left", "right", "third"]
+
+
+def rows(of: str) -> str:
+    """Return the schema of a stream."""
+    return f"{of}k INT, {of}t TIMESTAMP, {of}id INT"
+
+
+def timed(rows: DataFrame, of: str, type_of_id: str) -> DataFrame:
+    """Return a stream with its watermark and ids of a type."""
+    ids = F.expr(f"CAST({of}id AS {type_of_id}) AS {of}id")
+    return rows.select(f"{of}k", f"{of}t", ids).withWatermark(f"{of}t", "5 seconds")
 
 
 def main() -> None:
@@ -27,18 +41,27 @@ def main() -> None:
         queries={"nargs": "+", "required": True},
         seconds={"type": int, "help": "how much later than a left row its match may be"} | REQUIRED,
         how=REQUIRED,
+        id={"default": "INT", "help": "the type of the ids"},
+        key={"default": "lk = rk", "help": "by what rows match"},
+        above={"action": "store_true", "help": "join the rows with those of the third folder"},
         pause={"type": int, "default": -1},
     )
     settings = {
-        "spark.streamjoin.evolve": "exact",
+        "spark.streamjoin.evolve": "allow" if args.above else "exact",
         # A log of the sink has the files of its batch alone.
         "spark.sql.streaming.fileSink.log.compactInterval": "1000",
     }
     spark = quiet_session(settings)
-    left = stream(spark, args.input / "left", "lk INT, lt TIMESTAMP, lid INT").withWatermark("lt", "5 seconds")
-    right = stream(spark, args.input / "right", "rk INT, rt TIMESTAMP, rid INT").withWatermark("rt", "5 seconds")
-    on = f"lk = rk AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL {args.seconds} SECONDS"
-    joined = left.join(right, F.expr(on), args.how).select("lid", "rid").where(SLOWLY)
+    left, right, third = (timed(stream(spark, args.input / name, rows(name[0])), name[0], args.id) for name in NAMES)
+    on = f"{args.key} AND rt BETWEEN lt - INTERVAL 5 SECONDS AND lt + INTERVAL {args.seconds} SECONDS"
+    joined = left.join(right, F.expr(on), args.how)
+    if args.above:
+        later = "lk = tk AND tt BETWEEN lt AND lt + INTERVAL 10 SECONDS"
+        shown = joined.join(third, F.expr(later), "left_outer").select("lid", "rid", "tid")
+    else:
+        nothing = F.lit(None).cast(args.id)
+        shown = joined.select("lid", "rid", nothing.alias("tid")).union(third.select(nothing, nothing, "tid"))
+    shown = shown.where(SLOWLY)
 
     def start(name: str) -> StreamingQuery:
         sink, store = name.split("-")
@@ -46,7 +69,7 @@ def main() -> None:
         for key, value in (provider | dict(args.conf)).items():
             spark.conf.set(key, value)
         output = args.output / name
-        writer = joined.writeStream.trigger(availableNow=True)
+        writer = shown.writeStream.trigger(availableNow=True)
         if sink == "files":
             writer = writer.format("json").option("path", str(output))
         else:

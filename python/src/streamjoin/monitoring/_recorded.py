@@ -23,6 +23,8 @@ _OTHERS = {
     "time_columns",
     "time_sides",
     "time_windows",
+    "time_names",
+    "carried_values",
     "left_condition",
     "right_condition",
     "pair_condition",
@@ -95,6 +97,8 @@ def _gaps(checkpoint: Path) -> dict[int, str]:
     found: dict[int, int] = {}
     for file in _numbered(checkpoint / "keyed-watermarks")[-1:]:
         for gap in _read(file).get("gaps", ()):
+            if "until" in gap:  # other gaps count since a later change
+                continue
             number = gap["operator"] + 1
             found[number] = max(found.get(number, gap["completeFromMicros"]), gap["completeFromMicros"])
     epoch = datetime(1970, 1, 1, tzinfo=UTC)

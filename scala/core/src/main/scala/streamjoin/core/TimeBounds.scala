@@ -48,7 +48,7 @@ object Watermark {
  *   watermark keys of the right input
  * @param bounds
  *   bounds between a key of one input and a key of the other, at least one that keeps each input
- * @param constraints
+ * @param known
  *   bounds between two keys of the same input, established by a join below. They hold for all rows
  *   in which both keys are present, and include those implied by several of them, but not through a
  *   key that may be null. They give an eviction limit to a key that has no bound in this join; they
@@ -64,7 +64,7 @@ final class TimeBounds(
     val left: Set[Int],
     val right: Set[Int],
     bounds: Iterable[TimeBound],
-    constraints: Iterable[TimeBound] = Nil,
+    known: Iterable[TimeBound] = Nil,
     val carried: Set[Int] = Set.empty
 ) extends Serializable {
   require((left & right).isEmpty, s"a watermark key belongs to one input, seen on both: ${left & right}")
@@ -72,7 +72,8 @@ final class TimeBounds(
   /** The tightest bound of each pair of keys. */
   val tightest: Seq[TimeBound] = TimeBounds.tightest(bounds)
 
-  private val constraint = TimeBounds.tightest(constraints)
+  /** The tightest constraint of each pair of keys of an input. */
+  val constraints: Seq[TimeBound] = TimeBounds.tightest(known)
 
   tightest.foreach { bound =>
     require(
@@ -80,10 +81,10 @@ final class TimeBounds(
       s"a time bound ties one input to the other, seen $bound with left $left and right $right"
     )
   }
-  (tightest ++ constraint).foreach(bound =>
+  (tightest ++ constraints).foreach(bound =>
     require(!carried(bound.in), s"a carried value has no watermark to drive $bound")
   )
-  constraint.foreach { bound =>
+  constraints.foreach { bound =>
     require(
       (left(bound.out) && left(bound.in)) || (right(bound.out) && right(bound.in)),
       s"a constraint ties two keys of one input, seen $bound with left $left and right $right"
@@ -174,7 +175,26 @@ final class TimeBounds(
 
   /** The constraints that give an eviction limit to a key that has no bound of its own. */
   def reaching(key: Int): Seq[TimeBound] =
-    if (expires(key)) Nil else constraint.filter(bound => bound.out == key && expires(bound.in))
+    if (expires(key)) Nil else constraints.filter(bound => bound.out == key && expires(bound.in))
+
+  /**
+   * The same bounds with weaker constraints: rows that have been kept since earlier may satisfy no
+   * others.
+   *
+   * @param by
+   *   by how much a constraint between two keys is weaker; none if it does not hold
+   */
+  def weaker(by: Map[(Int, Int), Option[Long]]): TimeBounds = new TimeBounds(
+    left,
+    right,
+    tightest,
+    constraints.flatMap { known =>
+      by.get((known.out, known.in)).fold(Option(known)) {
+        _.map(more => known.copy(postpone = Watermark.postponed(known.postpone, -more)))
+      }
+    },
+    carried
+  )
 }
 
 object TimeBounds {

@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Properties of random joins; a failure prints its seed. `make test` has two fifths of the joins.
+ * Properties of random joins; a failure prints its seed. `make test` has a quarter of the joins.
  *
  * @param least
  *   number of joins in `make test-long`, unless `STREAMJOIN_SEEDS` asks for more
@@ -19,7 +19,7 @@ abstract private[core] class RandomProperties(least: Int, perSeed: Int = 10)
     with ScalaCheckPropertyChecks {
 
   private def seeds: Int =
-    sys.env.get("STREAMJOIN_SEEDS").fold(least * 2 / 5)(number => math.max(least, number.toInt * perSeed))
+    sys.env.get("STREAMJOIN_SEEDS").fold(least / 4)(number => math.max(least, number.toInt * perSeed))
 
   implicit override val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = PosInt.ensuringValid(seeds))

@@ -183,6 +183,16 @@ class TimeBoundsSuite extends AnyFunSuite {
     ): Unit
   }
 
+  test("weaker constraints hold an output watermark back, or leave it undefined") {
+    val at = watermarks(0 -> 100L, 1 -> 100L, 2 -> 60L)
+    // Deliveries leave below 56, and an order is at most 3 older than its delivery.
+    assert(chain.output(0, at) == 53)
+    assert(chain.weaker(Map((0, 1) -> Some(20L))).output(0, at) == 33)
+    assert(chain.weaker(Map((0, 1) -> None)).output(0, at) == Undefined)
+    assert(chain.weaker(Map((1, 0) -> None)).output(0, at) == 53)
+    assert(chain.weaker(Map((0, 1) -> None)).output(1, at) == 56)
+  }
+
   test("postponing saturates at the ends of the range") {
     assert(Watermark.postponed(10, 4) == 6)
     assert(Watermark.postponed(10, -4) == 14)

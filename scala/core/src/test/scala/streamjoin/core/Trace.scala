@@ -129,7 +129,9 @@ final case class Trace(
 
   /** The columns of a side, event times first. */
   def columns(side: Side): Seq[String] =
-    (times(side) ++ on.flatMap(_.columns).filter(_.side == side).map(_.name) ++
+    (times(side) ++ carried
+      .filter(_.side == side)
+      .map(_.name) ++ on.flatMap(_.columns).filter(_.side == side).map(_.name) ++
       closest.flatMap(_.delete).filter(_ => side == Side.Right) ++
       rows.filter(_.side == side).flatMap(_.values.keys.toSeq.sorted)).distinct
 

@@ -81,7 +81,7 @@ class PackagesSuite extends AnyFunSuite {
     // A join uses the engine and no other join.
     case join if Joins(join) => Engine.contains(other)
     case "registry" => Engine.contains(other) && !Observers(other) || Joins(other)
-    case "front.functions" => Engine.contains(other) || Joins(other)
+    case "front.functions" => Engine.contains(other) || Joins(other) || other == "registry"
     case "front.sql" => Sql(other)
     case rules if Rules(rules) => other != Root
     case _ => false

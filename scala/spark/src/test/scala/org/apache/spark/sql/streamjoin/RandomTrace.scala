@@ -42,7 +42,6 @@ abstract class RandomStory(val seed: Long) {
   }
 
   private def row(side: Side, label: String): TraceRow = {
-    def value(of: => Long) = Option.unless(rarely)(of)
     val own = Map(
       "time" -> value(now(side) + spread(side)),
       "id" -> value(random.nextInt(ids).toLong),
@@ -50,6 +49,8 @@ abstract class RandomStory(val seed: Long) {
     )
     TraceRow(side, label, own ++ more(now(side)))
   }
+
+  protected def value(of: => Long): Option[Long] = Option.unless(rarely)(of)
 
   /** How far a row's time is from the time that its side has reached, in seconds. */
   protected def spread(@unused side: Side): Long = random.between(-9L, 4L)

@@ -124,7 +124,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
   /** Where the query is another one, but what looks it up has been tried. */
   private val someWays = if (SparkTest.isLong) everyWay else Seq("late", "state")
 
-  test("a name and an id find the queries of their own session, running and stopped") {
+  testLong("a name and an id find the queries of their own session, running and stopped") {
     val (a, b) = (session(), session())
     val query = new Joined(a, "payments", "4111").started()
     val id = query.id.toString

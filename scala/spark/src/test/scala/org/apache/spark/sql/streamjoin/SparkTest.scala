@@ -58,6 +58,9 @@ trait SparkTest extends BeforeAndAfterAll { this: AnyFunSuite =>
     }
   }
 
+  /** A test of `make test-long` alone: the mechanism has another, shorter one. */
+  protected def testLong(name: String)(body: => Any): Unit = if (SparkTest.isLong) test(name)(body)
+
   override protected def afterAll(): Unit =
     try {
       Try(spark.streams.active.foreach(_.stop()))
@@ -109,9 +112,6 @@ object SparkTest {
     .config("spark.sql.codegen.wholeStage", false)
     // Generating the code of expressions, even if Spark has its class already, takes a fifth of the
     // time. The parity suite, `make test-long` and Python's programs keep Spark's default.
-    .config("spark.sql.codegen.factoryMode", if (isLong) "FALLBACK" else "NO_CODEGEN")
-    // Generating the code of expressions, even of code that is compiled already, is a fifth of the
-    // time of small batches. `make test-long`, the parity suite and Python's programs do it.
     .config("spark.sql.codegen.factoryMode", if (isLong) "FALLBACK" else "NO_CODEGEN")
     // Nobody reads the plan of each batch on a page.
     .config("spark.sql.ui.explainMode", "simple")

@@ -54,7 +54,7 @@ final case class BatchSeen(
  * @param files
  *   folder of a file sink, instead of `foreachBatch`
  * @param keepsLabels
- *   whether semi and anti joins keep the same columns as the other types
+ *   whether all types keep the same columns, whatever the condition is
  * @param firstColumns
  *   the columns of its inputs, until they are changed
  */
@@ -101,11 +101,13 @@ final class TraceQuery(
     spark.conf.set("spark.streamjoin.temporal.deletedKeysMaxAge", s"${seconds}s")
   }
 
-  if (trace.carried.nonEmpty) {
+  private def useLifetime(): Unit = if (trace.carried.nonEmpty) {
     val beyond = if (trace.lifetime.cuts) "cut" else if (trace.lifetime.max.isDefined) "fail" else "keep"
     spark.conf.set("spark.streamjoin.beyondMaxLifetime", beyond)
     trace.lifetime.max.foreach(seconds => spark.conf.set("spark.streamjoin.maxLifetime", s"${seconds}s"))
   }
+
+  useLifetime()
 
   /** Starts a new run over the same checkpoint and streams. */
   def start(): Unit = {
@@ -144,6 +146,7 @@ final class TraceQuery(
     trace = to
     delay = newDelay
     columns = newColumns
+    useLifetime()
   }
 
   /** The batches that run without more rows. */
@@ -228,7 +231,8 @@ final class TraceQuery(
     Row.fromSeq(schema(side).fieldNames.toSeq.map(value))
 
   def joined: DataFrame = {
-    val added = Option.when(needsKey)("l.k = r.k") ++ Option.when(keepsLabels)("l.label <> r.label")
+    val added = Option.when(needsKey)("l.k = r.k") ++
+      Option.when(keepsLabels)(s"${kept(Side.Left, "l")} <> ${kept(Side.Right, "r")}")
     val condition = (trace.on.map(sql) ++ added).mkString(" AND ")
     val join = input(Side.Left)
       .as("l")
@@ -243,6 +247,12 @@ final class TraceQuery(
       case _ => join
     }
     made.select(label)
+  }
+
+  /** A text that differs between the sides, of all columns that another query may need. */
+  private def kept(side: Side, alias: String): String = {
+    val carried = trace.carried.filter(_.side == side).map(column => s"CAST($alias.${column.name} AS STRING)")
+    if (carried.isEmpty) s"$alias.label" else s"concat_ws(' ', $alias.label, ${carried.mkString(", ")})"
   }
 
   private def matched(join: DataFrame, closest: TraceMatch): DataFrame = {

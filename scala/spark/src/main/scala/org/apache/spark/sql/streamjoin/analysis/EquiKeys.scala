@@ -45,9 +45,12 @@ private[streamjoin] object EquiKeys {
   /** The property of a checkpoint with the result of [[zone]]. */
   val ZoneProperty = "time_zone_of_equality"
 
+  /** In place of a time zone, where none matters. */
+  val NoZone = "none"
+
   /**
-   * The time zone in which keys are computed, such as the day of a timestamp; `none` if they are
-   * the same in all zones. Rows in state keep the keys that were computed in the zone of their
+   * The time zone in which keys are computed, such as the day of a timestamp; [[NoZone]] if they
+   * are the same in all zones. Rows in state keep the keys that were computed in the zone of their
    * time.
    */
   def zone(keys: Seq[Expression]): String = {
@@ -57,7 +60,7 @@ private[streamjoin] object EquiKeys {
       case other: TimeZoneAwareExpression => other.timeZoneId
     })
     val ids = zones.flatten.map(DateTimeUtils.getZoneId(_).normalized.getId).distinct.sorted
-    if (ids.isEmpty) "none" else ids.mkString(", ")
+    if (ids.isEmpty) NoZone else ids.mkString(", ")
   }
 
   /** A stored key keeps its value from the batch in which its row arrived. */

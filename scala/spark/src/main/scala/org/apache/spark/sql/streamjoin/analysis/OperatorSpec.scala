@@ -1,9 +1,13 @@
 package org.apache.spark.sql.streamjoin.analysis
 
+import scala.annotation.unused
+
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+
+import streamjoin.core.TimeBound
 
 /**
  * The definition of a stateful operator, as data: computed once, by analysis, for the logical and
@@ -29,6 +33,12 @@ private[streamjoin] trait OperatorSpec {
   protected def emittedKeys: Seq[Int]
 
   def awaited: AwaitedKeys
+
+  /** Constraints between the event times of each row of an input, by watermark key. */
+  def known: Seq[TimeBound] = Nil
+
+  /** The first watermark key by which the rows leave that have a key; none if they may stay. */
+  def leavesBy(@unused key: Int): Option[Int] = Some(0)
 
   /** The number of its tasks; none if it does not depend on settings. */
   def tasks: Option[FirstPartitions]
@@ -62,6 +72,10 @@ private[streamjoin] trait SpecifiedNode extends StatefulNode {
     key(column).map(plan.outputWatermark)
 
   final override def outputWatermarksForSpark: Seq[ColumnWatermark] = plan.outputWatermarksForSpark
+
+  final override def known: Seq[TimeBound] = plan.known
+
+  final override def leavesBy(key: Int): Option[Int] = plan.leavesBy(key)
 
   final override def received(column: Attribute): Option[(Int, ColumnWatermark)] =
     key(column).filter(plan.watermarks.indices.contains).map(key => key -> plan.watermarks(key))

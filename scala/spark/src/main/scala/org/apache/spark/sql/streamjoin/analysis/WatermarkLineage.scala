@@ -52,7 +52,8 @@ final private[streamjoin] class WatermarkLineage(
     case Project(list, child) =>
       list.find(_.exprId == column.exprId).flatMap {
         case attribute: Attribute => of(attribute, child)
-        case alias: Alias if EventTime.isWindow(column) => ofWindow(alias, child)
+        case alias: Alias if EventTime.isWindow(column) =>
+          if (EventTime.isMarked(alias.toAttribute)) ofWindow(column, alias.child, child, plan) else None
         case Alias(LastInstant(window), _) => of(window, child)
         case alias: Alias => ofSum(alias.child, child)
         case _ => None
@@ -65,7 +66,7 @@ final private[streamjoin] class WatermarkLineage(
       else
         projections.head(at) match {
           case attribute: Attribute => of(attribute, child)
-          case window => marks(window, child).headOption
+          case window => ofWindow(column, window, child, plan)
         }
 
     case union: Union =>
@@ -142,16 +143,23 @@ final private[streamjoin] class WatermarkLineage(
   private def moved(
       sum: LinearTime.Result
   )(of: Attribute => Option[ColumnWatermark]): Option[ColumnWatermark] =
-    sum.toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, _) =>
-      of(base).map(watermark => if (constant == below) watermark else Shifted(constant - below, watermark))
+    sum.toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
+      val (least, most) = (constant - below, constant + above)
+      of(base).map(watermark => if (least == 0 && most == 0) watermark else Shifted(least, watermark, most))
     }.flatten
 
   /**
    * `TimeWindowing` copies the metadata of the time column to the window, so a marked window has a
-   * marked column below it.
+   * marked column below it. The last instant of a window is that time or a later one.
    */
-  private def ofWindow(alias: Alias, child: LogicalPlan): Option[ColumnWatermark] =
-    if (EventTime.isMarked(alias.toAttribute)) marks(alias.child, child).headOption else None
+  private def ofWindow(
+      column: Attribute,
+      made: Expression,
+      child: LogicalPlan,
+      plan: LogicalPlan
+  ): Option[ColumnWatermark] = marks(made, child).headOption.map { watermark =>
+    WindowTimes.length(column, plan).fold(watermark)(of => Shifted(0, watermark, of.most - 1))
+  }
 
   private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
     expression.references.toSeq.filter(EventTime.isTime).flatMap(of(_, child))

@@ -25,14 +25,13 @@ import org.apache.spark.sql.internal.{SQLConf, SessionState}
 import org.apache.spark.sql.streamjoin.analysis.InputName
 import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.checkpoint.{
-  Description,
   OperatorLog,
   OutlineLog,
   SparksMetadata,
   SparksOperator,
   TakeOver
 }
-import org.apache.spark.sql.streamjoin.evolve.{Evolution, QueryOperators, StateStep}
+import org.apache.spark.sql.streamjoin.evolve.{Evolution, QueryOperators, Rewriting, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -139,10 +138,10 @@ final private[streamjoin] class BatchBinding(
   def changesInWords(ordinal: Int): Seq[String] = evolution.fold(Seq.empty[String])(_.inWords(ordinal))
 
   /**
-   * What an operator was and is, if its rows in state have to be written again before the batch
-   * runs. A batch that runs again after that has the same answer.
+   * Whether the rows of an operator in state have to be written again before the batch runs, and
+   * how. A batch that runs again after that has the same answer.
    */
-  def rewritten(ordinal: Int): Option[(Description, Description)] = evolution.flatMap(_.rewritten(ordinal))
+  def rewritten(ordinal: Int): Option[Rewriting] = evolution.flatMap(_.rewritten(ordinal))
 
   /**
    * The event time from which on the results of an operator are complete, in microseconds, for as

@@ -18,7 +18,7 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
 
   override protected def version: Int = 1
 
-  private def recorded: Seq[Description] =
+  def recorded: Seq[Description] =
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
   /**
@@ -44,15 +44,8 @@ final private[streamjoin] class ArrangedJoinLog(session: SparkSession, checkpoin
 
   /** Whether look-ups were only added, or only removed. */
   private def isMoreOrLess(joins: Seq[Description], before: Seq[Description]): Boolean =
-    (joins ++ before).forall(_.kind == ArrangedJoinLog.LookUp) && {
-      val left = joins.foldLeft(before) { (left, join) =>
-        left.indexWhere(_.difference(join).isEmpty) match {
-          case -1 => left
-          case at => left.patch(at, Nil, 1)
-        }
-      }
-      left.isEmpty || before.size - left.size == joins.size
-    }
+    (joins ++ before).forall(_.kind == ArrangedJoinLog.LookUp) &&
+      (ArrangedJoinLog.others(before, joins).isEmpty || ArrangedJoinLog.others(joins, before).isEmpty)
 
   /**
    * Called before the first batch of a run.
@@ -85,6 +78,15 @@ private[streamjoin] object ArrangedJoinLog {
   /** Kinds of joins. */
   val Delta = "delta_join"
   val LookUp = "look_up"
+
+  /** The joins that others do not have. */
+  def others(joins: Seq[Description], than: Seq[Description]): Seq[Description] =
+    than.foldLeft(joins) { (left, join) =>
+      left.indexWhere(_.difference(join).isEmpty) match {
+        case -1 => left
+        case at => left.patch(at, Nil, 1)
+      }
+    }
 
   /** The property that is reported if the number of joins has changed. */
   val Number = "number_of_joins_with_arrangements"

@@ -27,13 +27,13 @@ private[streamjoin] object RowsOfInput {
     RecordedRows(
       StructType(stored.zipWithIndex.map { case (column, at) =>
         val isNullable = column.nullable || at < output.size && required.exists(_.exprId == column.exprId)
-        StructField(nameOf(column, input), column.dataType, isNullable)
+        StructField(name(column, input), column.dataType, isNullable)
       }),
       output.size,
       layout.keys.toSeq,
       layout.times.toSeq,
       layout.expiring.toSeq,
-      output.filter(column => used(column.exprId)).map(nameOf(_, input)).distinct
+      output.filter(column => used(column.exprId)).map(name(_, input)).distinct
     )
   }
 
@@ -41,12 +41,12 @@ private[streamjoin] object RowsOfInput {
    * The name of a column, and from which side of each join below it comes: another column that has
    * the name in a changed query is not taken for it.
    */
-  private def nameOf(column: Attribute, plan: LogicalPlan): String = plan match {
+  def name(column: Attribute, plan: LogicalPlan): String = plan match {
     case join: BinaryNode =>
       Seq("left" -> join.left, "right" -> join.right)
-        .collectFirst { case (side, input) if has(input, column) => s"$side.${nameOf(column, input)}" }
+        .collectFirst { case (side, input) if has(input, column) => s"$side.${name(column, input)}" }
         .getOrElse(NormalForm.lasting(column.name))
-    case node: UnaryNode if has(node.child, column) => nameOf(column, node.child)
+    case node: UnaryNode if has(node.child, column) => name(column, node.child)
     case _ => NormalForm.lasting(column.name)
   }
 

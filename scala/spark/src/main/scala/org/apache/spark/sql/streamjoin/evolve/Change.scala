@@ -116,6 +116,12 @@ private[streamjoin] object Effect {
 
   val exact: Effect = Unchanged()
 
+  /** That of several properties that change, as long as none needs another form of the rows. */
+  def all(effects: Seq[Effect], steps: Seq[StateStep] = Nil): Effect = effects
+    .collectFirst { case rejected: Rejected => rejected }
+    .orElse(effects.find(_ == Unknown))
+    .getOrElse(Unchanged(effects.collect { case Unchanged(later, _) => later }.flatten.distinct, steps))
+
   /** An effect if the rows are written again as well. */
   def rewritten(effect: Effect): Effect = effect match {
     case Unchanged(later, steps) => Rewritten(later, steps)

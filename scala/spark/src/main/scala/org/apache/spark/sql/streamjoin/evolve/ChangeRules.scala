@@ -2,9 +2,9 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.checkpoint.{Description, SessionZone}
-import org.apache.spark.sql.streamjoin.watermark.Passed
+import org.apache.spark.sql.streamjoin.watermark.{Continuity, Gap, Passed}
 
-import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
+import streamjoin.core.{JoinType, Side, Watermark}
 
 /**
  * What may change while the state of an operator is in use: by kind, one rule for each property
@@ -19,6 +19,8 @@ import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
  *     tolerance, history, rematch    first batch
  *   wider bound, longer            unchanged                     lack matches of rows that had left
  *     tolerance, history, rematch
+ *   bound on other columns, or by  rewritten                     lack matches of rows from before
+ *     another carried value
  *   condition over both sides      unchanged                     exact
  *   carried bound added next to    unchanged: the constant       exact
  *     a constant one                 decides alone
@@ -33,8 +35,8 @@ import streamjoin.core.{JoinType, Side, TimeBound, Watermark}
  *   semi or anti to another type   unchanged                     lack other matches of matched rows
  *   condition on one side added    those that fail it leave      exact
  *   more equalities                rewritten                     exact
- *   another equality               rewritten                     lack matches of rows whose old key
- *                                                                  has a null
+ *   another equality of an         rewritten                     lack matches of rows whose old key
+ *     interval join                                                has a null
  *   fewer columns, wider types     rewritten                     exact
  *   more columns                   null in them                  exact, values from then on
  * }}}
@@ -44,10 +46,16 @@ private[streamjoin] object ChangeRules {
   /** The changes if a property differs. */
   private type Rule = Comparison => Seq[Change]
 
+  private val IntervalJoin = "interval_join"
+
   private val byKind: Map[String, Map[String, Rule]] = Map(
-    "interval_join" -> Map(
-      rule("join_type")(IntervalRules.joinType),
+    IntervalJoin -> Map(
+      rule("join_type")(new IntervalRules(_).joinType),
       rules("condition")(new IntervalRules(_).condition),
+      // Otherwise, it is compared with the condition.
+      rules(RecordedInterval.CarriedBounds)(of =>
+        if (of.differing.contains("condition")) Nil else new IntervalRules(of).condition
+      ),
       rule("equality")(new IntervalRules(_).equality),
       // Keys are computed again.
       rule(EquiKeys.ZoneProperty)(_ => Effect.Rewritten()),
@@ -57,6 +65,7 @@ private[streamjoin] object ChangeRules {
     "temporal_join" -> Map(
       rule("join_type")(TemporalRules.joinType),
       rule("condition")(_ => Effect.exact),
+      rule("equality")(TemporalRules.equality),
       rule("tolerance_micros")(TemporalRules.tolerance),
       rule("history_micros")(TemporalRules.history),
       columns(Side.Left),
@@ -68,9 +77,6 @@ private[streamjoin] object ChangeRules {
     ),
     "rowtime_order" -> Map(rules("columns")(ColumnRules(_, "columns", None)))
   )
-
-  /** What must not change in an interval join whose rows carry the times at which they leave. */
-  private val fixedByValues = Set("join_type", "condition", "equality", EquiKeys.ZoneProperty)
 
   private def rejected(property: String): Rule = of => Seq(of.change(property, Effect.Rejected()))
 
@@ -86,44 +92,67 @@ private[streamjoin] object ChangeRules {
 
   /** The effect if an operator is added to a running query. */
   def added(of: Comparison): Effect = of.is.kind match {
-    case "interval_join" => IntervalRules.added(of)
+    case IntervalJoin => new IntervalRules(of).added
     case "temporal_join" => TemporalRules.added(of)
     // Rows from before are not looked up.
-    case "rematch_join" => of.any(key = 0, reach = 0)
+    case "rematch_join" => of.any(0, 0, reach = 0)
     case _ => Effect.exact
   }
 
-  /** @param passed what the operator has passed with the batch before, if that is recorded */
-  def changes(was: Description, is: Description, passed: => Option[Passed]): Seq[Change] = {
-    val of = new Comparison(was, is, () => passed)
-    val carried = Seq(was, is).map(_.properties.getOrElse(RecordedInterval.CarriedBounds, "none"))
+  /**
+   * @param passed
+   *   what the operator has passed with the batch before, if that is recorded
+   * @param gaps
+   *   rows that are missing since an earlier change
+   */
+  def changes(
+      was: Description,
+      is: Description,
+      passed: => Option[Passed],
+      gaps: => Seq[Gap]
+  ): Seq[Change] = {
+    val of = new Comparison(was, is, () => passed, () => gaps)
     if (was.kind != is.kind) Seq(Change("kind", was.kind, is.kind, Effect.Rejected()))
-    else if (carried.distinct.size > 1)
-      Seq(Change(RecordedInterval.CarriedBounds, carried.head, carried.last, Effect.Rejected()))
     else {
-      val ofKind = byKind.getOrElse(is.kind, Map.empty[String, Rule])
-      // The times of the rows in state have been computed by the old query.
-      val isFixed = carried.head != "none"
-      val rules = if (isFixed) ofKind -- fixedByValues else ofKind
+      val rules = byKind.getOrElse(is.kind, Map.empty[String, Rule])
       ColumnRules.checked(
         of,
         of.differing.flatMap(property => rules.getOrElse(property, rejected(property)).apply(of))
       )
     }
   }
+
+  /** What becomes of the times by which rows expire, where it can be another one. */
+  def times(was: Description, is: Description): Option[BoundRules] =
+    Option(new Comparison(was, is, () => None, () => Nil))
+      .filter(_ => was.kind == IntervalJoin && is.kind == IntervalJoin)
+      .flatMap(new IntervalRules(_).bounds)
 }
 
 /** An operator before and after a change. */
 final private[evolve] class Comparison(
     val was: Description,
     val is: Description,
-    read: () => Option[Passed]
+    readPassed: () => Option[Passed],
+    readGaps: () => Seq[Gap]
 ) {
-  private lazy val passed = read()
+  private lazy val passed = readPassed()
 
-  /** Only what both of them have: a record of an older version may lack a property. */
-  def differing: Seq[String] = is.compared.keys.toSeq.sorted.filter { name =>
-    was.properties.get(name).exists(!isSame(_, is.properties(name)))
+  /** Rows that are missing since an earlier change. */
+  lazy val gaps: Seq[Gap] = readGaps()
+
+  /**
+   * Only what both of them have, as a record of an older version may lack a property, and what only
+   * some joins have.
+   */
+  lazy val differing: Seq[String] = {
+    val optional = Seq(RecordedInterval.CarriedBounds).filter { name =>
+      was.properties.contains(name) != is.properties.contains(name)
+    }
+    val both = is.compared.keys.toSeq.filter { name =>
+      was.properties.get(name).exists(!isSame(_, is.properties(name)))
+    }
+    (both ++ optional).sorted
   }
 
   /** Whether a recorded text means the same as one of this session. */
@@ -134,178 +163,60 @@ final private[evolve] class Comparison(
 
   /** If a duration in microseconds is longer than before, rows that have left are missed. */
   def longer(what: String, key: Int, reach: Long = 0): Effect =
-    if (is.properties(what).toLong <= was.properties(what).toLong) Effect.exact else evicted(key, reach)
+    if (is.properties(what).toLong <= was.properties(what).toLong) Effect.exact
+    else evicted(key, key, reach)
 
   /**
    * The rows that have left are missed.
    *
-   * @param key
-   *   watermark key of the column by which they have left
+   * @param before
+   *   key of the time by which they have left
+   * @param now
+   *   key of that time in the changed operator
    * @param reach
    *   how much later than such a row its match may be, in microseconds
    */
-  def evicted(key: Int, reach: Long): Effect =
-    passed.flatMap(_.evicted.lift(key)).fold[Effect](Effect.Unknown) {
+  def evicted(before: Int, now: Int, reach: Long): Effect =
+    passed.flatMap(_.evicted.lift(before)).fold[Effect](Effect.Unknown) {
       case Watermark.Undefined => Effect.exact
-      case below => Effect.Unchanged(Seq(Missing(key, below, Watermark.postponed(below, -reach))))
+      case below => Effect.Unchanged(Seq(Missing(now, below, Watermark.postponed(below, -reach))))
     }
 
   /**
    * Rows of any time up to the newest may be missed.
    *
-   * @param key
+   * @param before
    *   watermark key of their column
+   * @param now
+   *   its key in the changed operator
    */
-  def any(key: Int, reach: Long): Effect = passed match {
-    case Some(before) =>
-      before.newest.lift(key).filter(_ != Watermark.Undefined) match {
+  def any(before: Int, now: Int, reach: Long): Effect = passed match {
+    case Some(known) =>
+      known.newest.lift(before).filter(_ != Watermark.Undefined) match {
         case Some(newest) =>
-          // It is known to the millisecond.
-          val after = newest + 1000
-          Effect.Unchanged(Seq(Missing(key, after, Watermark.postponed(after, -reach))))
-        case None if before.outputs.lift(key).contains(Watermark.Undefined) => Effect.exact
+          val after = newest + Continuity.ToMillisecond
+          Effect.Unchanged(Seq(Missing(now, after, Watermark.postponed(after, -reach))))
+        case None if known.outputs.lift(before).contains(Watermark.Undefined) => Effect.exact
         case None => Effect.Unknown
       }
     case None => Effect.Unknown
   }
-}
-
-/** The rules of interval joins. */
-final private class IntervalRules(of: Comparison) {
-  private val before = RecordedInterval.of(of.was.properties)
-  private val now = RecordedInterval.of(of.is.properties)
-
-  def condition: Seq[Change] = (before, now) match {
-    case (Some(was), Some(is)) if was.times == is.times && was.sides == is.sides =>
-      val found = bounds(was, is) ++ Side.both.flatMap(only(_, was, is)) ++ pair(was, is)
-      if (found.nonEmpty) found else Seq(of.change("condition", Effect.exact))
-    case (Some(was), Some(is)) =>
-      val columns = s"The event-time columns of the inputs were ${all(was)}, and are ${all(is)}: restore " +
-        "them, or start the new query with a new checkpoint location."
-      Seq(of.change("condition", Effect.Rejected(columns)))
-    case _ => Seq(of.change("condition", Effect.Unknown))
-  }
-
-  private def bounds(was: RecordedInterval, is: RecordedInterval): Seq[Change] = {
-    val pairs = (was.bounds ++ is.bounds).map(bound => (bound.out, bound.in)).distinct.sorted
-    for {
-      (out, in) <- pairs
-      (before, after) = (was.bound(out, in), is.bound(out, in))
-      if before != after
-    } yield Change(
-      "bound",
-      before.fold("none")(was.inWords),
-      after.fold("none")(is.inWords),
-      if (was.layout != is.layout) Effect.Rejected(IntervalRules.otherTimes(was, is))
-      else if (after.exists(bound => before.forall(_.postpone > bound.postpone))) Effect.exact
-      else of.evicted(out, IntervalRules.reach(is.bounds, out))
-    )
-  }
-
-  private def only(side: Side, was: RecordedInterval, is: RecordedInterval): Option[Change] = {
-    val (removed, added) = differences(was.only(side), is.only(side))
-    Option.when(removed.nonEmpty || added.nonEmpty)(
-      Change(
-        s"${side.name}_condition",
-        all(was.only(side)),
-        all(is.only(side)),
-        if (added.isEmpty) IntervalRules.anyOf(side, of, is)
-        // Rows in state are tested again.
-        else if (removed.isEmpty) Effect.Rewritten()
-        else Effect.rewritten(IntervalRules.anyOf(side, of, is))
-      )
-    )
-  }
-
-  private def pair(was: RecordedInterval, is: RecordedInterval): Option[Change] = {
-    val (removed, added) = differences(was.pair, is.pair)
-    Option.when(removed.nonEmpty || added.nonEmpty)(
-      Change("condition", all(was.pair), all(is.pair), Effect.exact)
-    )
-  }
-
-  private def differences(was: Seq[String], is: Seq[String]): (Seq[String], Seq[String]) =
-    (was.filterNot(one => is.exists(of.isSame(one, _))), is.filterNot(one => was.exists(of.isSame(_, one))))
-
-  private def all(conjuncts: Seq[String]): String =
-    if (conjuncts.isEmpty) "none" else conjuncts.mkString(" AND ")
-
-  private def all(of: RecordedInterval): String = of.times.mkString(", ")
 
   /**
-   * Rows with a null in a key were not kept. With more equalities than before, they match nothing
-   * either.
+   * The change can be made only as long as no row has come.
+   *
+   * @param keys
+   *   watermark keys of their columns
+   * @param advice
+   *   what to do once there are rows
    */
-  def equality: Effect = (before, now) match {
-    case (Some(was), Some(is)) =>
-      if (was.equalities.forall(one => is.equalities.exists(of.isSame(one, _)))) Effect.Rewritten()
-      else Effect.rewritten(IntervalRules.both(Side.both.map(IntervalRules.anyOf(_, of, is)), Nil))
-    case _ => Effect.Unknown
+  def none(keys: Seq[Int], advice: String): Effect = passed match {
+    case Some(known) =>
+      def isUndefined(all: Seq[Long]) = keys.forall(all.lift(_).forall(_ == Watermark.Undefined))
+      if (isUndefined(known.newest) && isUndefined(known.outputs)) Effect.exact
+      else Effect.Rejected(advice)
+    case None => Effect.Unknown
   }
-}
-
-private object IntervalRules {
-
-  /** Rows from before have not met each other, nor later ones. */
-  def added(of: Comparison): Effect =
-    RecordedInterval.of(of.is.properties).fold[Effect](Effect.Unknown) { now =>
-      if (now.carried.isEmpty) both(Side.both.map(anyOf(_, of, now)), Nil)
-      else Effect.Rejected(Carried)
-    }
-
-  private val Carried =
-    "How long rows are kept is a value that they carry, so it is not known from when on its results are complete: add " +
-      "a bound with a constant, or start the new query with a new checkpoint location."
-
-  def joinType(of: Comparison): Effect = {
-    val types = Seq(of.was, of.is).map(_.properties("join_type")).map(JoinType.named)
-    (types, Seq(of.was, of.is).map(one => RecordedInterval.of(one.properties))) match {
-      case (Seq(Some(was), Some(is)), Seq(Some(before), Some(now))) =>
-        val effect = joinType(was, is, of, now)
-        // Without an equality, the type decides which task has which rows.
-        if (before.routing != now.routing) Effect.rewritten(effect) else effect
-      case _ => Effect.Unknown
-    }
-  }
-
-  private def joinType(was: JoinType, is: JoinType, of: Comparison, now: RecordedInterval): Effect = {
-    import StateStep._
-    val more = is.preserved -- was.preserved
-    if (is.filtered.isDefined)
-      if (was.filtered.isDefined) Effect.exact
-      else if (was.pads(Side.Left)) Effect.Unchanged(steps = Seq(RemoveMatched(Side.Left)))
-      // Which rows have been emitted with a match is not in the state.
-      else Effect.Rejected()
-    else if (was.filtered.isDefined) {
-      // The left rows that are left have no match; those with one are gone.
-      val unpadded = if (is.pads(Side.Right)) Seq(Side.Right) else Nil
-      both((anyOf(Side.Left, of, now) +: unpadded.map(anyOf(_, of, now))), unpadded.map(CountAsMatched))
-    } else {
-      val sides = Side.both.filter(more)
-      both(sides.map(side => of.any(now.expiring(side).head, reach = 0)), sides.map(CountAsMatched))
-    }
-  }
-
-  def both(effects: Seq[Effect], steps: Seq[StateStep]): Effect =
-    if (effects.contains(Effect.Unknown)) Effect.Unknown
-    else Effect.Unchanged(effects.collect { case Effect.Unchanged(later, _) => later }.flatten, steps)
-
-  /** Rows of a side from before the change are missed, whatever their times are. */
-  def anyOf(side: Side, of: Comparison, now: RecordedInterval): Effect = {
-    val key = now.expiring(side).head
-    of.any(key, reach(now.bounds, key))
-  }
-
-  /** What to do about a bound by which other times expire the rows. */
-  def otherTimes(was: RecordedInterval, is: RecordedInterval): String = {
-    val changed = Side.both.find(side => was.expiring(side) != is.expiring(side)).getOrElse(Side.Left)
-    def columns(of: RecordedInterval) = of.expiring(changed).map(of.times).mkString(", ")
-    s"Rows of the ${changed.name} input leave by ${columns(was)}, and would leave by ${columns(is)}: keep a bound on " +
-      "the same columns, or start the new query with a new checkpoint location."
-  }
-
-  /** How much later than a row its last match can be, in microseconds. */
-  def reach(bounds: Seq[TimeBound], out: Int): Long = bounds.filter(_.out == out).map(_.postpone).max
 }
 
 /** The rules of temporal and as-of joins. Facts have watermark key 0, versions have 1. */
@@ -313,14 +224,14 @@ private object TemporalRules {
 
   /** A version from before may hold for later facts, and without a tolerance for all of them. */
   def added(of: Comparison): Effect = {
-    val facts = of.any(0, reach = 0)
+    val facts = of.any(0, 0, reach = 0)
     val looksAhead = of.is.properties("direction") == "forward"
     val reach = of.is.properties("tolerance_micros").toLongOption
-    val versions = if (looksAhead) of.any(1, reach = 0) else of.any(1, reach.getOrElse(0L))
+    val versions = of.any(1, 1, if (looksAhead) 0 else reach.getOrElse(0L))
     versions match {
       case Effect.Unchanged(later, _) if later.nonEmpty && !looksAhead && reach.isEmpty =>
         Effect.Rejected(NoTolerance)
-      case _ => IntervalRules.both(Seq(facts, versions), Nil)
+      case _ => Effect.all(Seq(facts, versions))
     }
   }
 
@@ -330,7 +241,30 @@ private object TemporalRules {
 
   /** Rows get their match when they leave; those without a key wait only in an outer join. */
   def joinType(of: Comparison): Effect =
-    if (of.is.properties("join_type") == JoinType.Inner.name) Effect.exact else of.any(0, reach = 0)
+    if (of.is.properties("join_type") == JoinType.Inner.name) Effect.exact else of.any(0, 0, reach = 0)
+
+  /**
+   * Versions leave by their time alone if there is a tolerance. One whose old key had a null was
+   * not kept, and without it a row could match a version further away.
+   */
+  def equality(of: Comparison): Effect = {
+    val rejected = Seq(of.was, of.is).exists(_.properties("tolerance_micros").toLongOption.isEmpty)
+    if (rejected) Effect.Rejected(NewestOfKey)
+    else
+      Equalities.of(of.was.properties).fold[Effect](Effect.Unknown) { before =>
+        val now = Equalities.of(of.is.properties).getOrElse(Nil)
+        val hasAll = before.forall(one => now.exists(of.isSame(one, _)))
+        if (hasAll) Effect.Rewritten() else Effect.Rejected(OnlyMore)
+      }
+  }
+
+  private val NewestOfKey =
+    "Without a tolerance, only the newest version of each key is in state, and another equality makes other keys: " +
+      "restore the equality, or start the new query with a new checkpoint location."
+
+  private val OnlyMore =
+    "Versions with a null in the old key were not kept, so a row could match another version than the closest one: " +
+      "keep the old equalities, to which more can be added, or start the new query with a new checkpoint location."
 
   def history(of: Comparison): Effect = of.longer("history_micros", key = 1)
 

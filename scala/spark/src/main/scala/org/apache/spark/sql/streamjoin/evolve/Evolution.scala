@@ -33,8 +33,8 @@ import org.apache.spark.sql.streamjoin.watermark._
  *     the old query runs   what has N as its first batch is dropped
  * }}}
  *
- * @param passed
- *   by ordinal: how far an operator had come with the batch before; empty if that is not recorded
+ * @param recorded
+ *   with which the batch begins: how far the operators had come with the batch before
  * @param newest
  *   the newest event times before the batch
  * @param ofQuery
@@ -45,11 +45,16 @@ final private[streamjoin] class Evolution private (
     notBegun: BatchesNotBegun,
     checkpoint: Path,
     batch: Long,
-    passed: => Map[Int, Passed],
+    recorded: => Continuity,
     newest: NewestTimes,
     query: QueryOperators,
     val ofQuery: Seq[Change]
 ) {
+
+  // Without a change, it is not read.
+  private lazy val continuity = recorded.before(batch)
+
+  private def passed: Map[Int, Passed] = continuity.passed
 
   /** The changes of each operator that has any, by ordinal. */
   val changes: Map[Int, Seq[Change]] =
@@ -59,7 +64,12 @@ final private[streamjoin] class Evolution private (
         operator <- query.kept
         recorded <- query.recorded.get(operator.ordinal)
         found = PlaceRules.moved(recorded, operator.description).toSeq ++
-          ChangeRules.changes(recorded, operator.description, passed.get(operator.ordinal))
+          ChangeRules.changes(
+            recorded,
+            operator.description,
+            passed.get(operator.ordinal),
+            continuity.gaps.getOrElse(operator.ordinal, Nil)
+          )
         if found.nonEmpty
       } yield operator.ordinal -> found
       val added = query.added.map(of => of.ordinal -> Seq(PlaceRules.added(of, query, newest)))
@@ -67,6 +77,20 @@ final private[streamjoin] class Evolution private (
         query.removed.keys.map(ordinal => ordinal -> Seq(PlaceRules.removed(ordinal, query, passed)))
       (kept ++ added ++ removed).toMap
     }
+
+  /** What an operator was and is, if both queries have it. */
+  private def descriptions(ordinal: Int): Option[(Description, Description)] =
+    for (operator <- query.get(ordinal); was <- query.recorded.get(ordinal))
+      yield was -> operator.description
+
+  /** By ordinal: what becomes of the times by which the rows of a changed operator expire. */
+  private lazy val times: Map[Int, BoundRules] = {
+    for {
+      ordinal <- changes.keys
+      (was, is) <- descriptions(ordinal)
+      rules <- ChangeRules.times(was, is)
+    } yield ordinal -> rules
+  }.toMap
 
   def operators: Seq[QueryOperator] = query.all
 
@@ -161,28 +185,35 @@ final private[streamjoin] class Evolution private (
   private def accepted(ordinal: Int): Seq[Effect.Accepted] =
     changes.getOrElse(ordinal, Nil).map(_.effect).collect { case effect: Effect.Accepted => effect }
 
-  /** What an operator was and is, if its rows in state have to be written again. */
-  def rewritten(ordinal: Int): Option[(Description, Description)] = for {
-    operator <- query.get(ordinal)
+  /** If the rows of an operator in state have to be written again. */
+  def rewritten(ordinal: Int): Option[Rewriting] = for {
+    (was, is) <- descriptions(ordinal)
     if accepted(ordinal).exists(_.isInstanceOf[Effect.Rewritten])
-    recorded <- query.recorded.get(ordinal)
-  } yield recorded -> operator.description
+  } yield Rewriting(was, is, times.get(ordinal).map(_.places))
 
   /** By ordinal: identifies what the rows of a rewritten state mean. */
   def meanings: Map[Int, String] =
-    numbers.flatMap(ordinal => rewritten(ordinal).map { case (_, is) => ordinal -> is.meaning }).toMap
+    numbers.flatMap(ordinal => rewritten(ordinal).map(ordinal -> _.is.meaning)).toMap
 
   /** The watermarks with which the batch begins: without what a failed attempt has added. */
   def applied(watermarks: QueryWatermarks): QueryWatermarks = {
-    val before = watermarks.continuity.before(batch)
+    val moved = new MovedKeys(batch, query.kept, descriptions(_), passed)
+    val kept = moved.kept(watermarks.continuity.before(batch))
+    def now(ordinal: Int, reached: Passed) = {
+      val renumbered = moved.passed(ordinal, reached)
+      times
+        .get(ordinal)
+        .fold(renumbered)(rules => renumbered.copy(evicted = rules.evictedNow(reached.evicted)))
+    }
     watermarks.copy(
       // The columns of a changed operator may have other keys.
       lowestKept = watermarks.lowestKept.without(changes.contains),
       continuity =
-        if (changes.isEmpty) before
+        if (changes.isEmpty) kept
         else
-          before
-            .withFloors(reached.transform((_, of) => OutputFloor(batch, of)))
+          kept
+            .withFloors(reached.transform((ordinal, of) => OutputFloor(batch, now(ordinal, of))))
+            .replacingGaps(batch)((ordinal, gap) => times.get(ordinal).fold(Option(gap))(_.gapNow(gap)))
             .withGaps(changes.transform((ordinal, _) => gaps(ordinal)).filter(_._2.nonEmpty))
     )
   }
@@ -226,6 +257,19 @@ final private[streamjoin] class Evolution private (
   }
 }
 
+/**
+ * How the rows of an operator in state are written again.
+ *
+ * @param places
+ *   by buffer, for each time that expires its rows: the position of that time among the old ones;
+ *   none if they are the same
+ */
+final private[streamjoin] case class Rewriting(
+    was: Description,
+    is: Description,
+    places: Option[Seq[Seq[Option[Int]]]]
+)
+
 private[streamjoin] object Evolution {
 
   /** What to do about a batch that is planned but not committed. */
@@ -261,7 +305,7 @@ private[streamjoin] object Evolution {
     new BatchesNotBegun(session, checkpoint),
     checkpoint,
     batch,
-    watermarks.passed,
+    watermarks,
     newestTimes(
       keys,
       new KeyedWatermarkLog(session, checkpoint).written(batch),
@@ -308,7 +352,7 @@ private[streamjoin] object Evolution {
       new BatchesNotBegun(session, checkpoint),
       checkpoint,
       batch,
-      watermarks.fold(Continuity.none)(_.continuity).passed,
+      watermarks.fold(Continuity.none)(_.continuity),
       newestTimes(keys, watermarks, batch, checkpoint, hadoopConf),
       operators,
       operators.failure.toSeq ++ sources

@@ -65,7 +65,9 @@ private[evolve] object PlaceRules {
         case _ => Watermark.Undefined
       }
     )
-    ChangeRules.added(new Comparison(operator.description, operator.description, () => Some(passed))) match {
+    ChangeRules.added(
+      new Comparison(operator.description, operator.description, () => Some(passed), () => Nil)
+    ) match {
       case Effect.Unknown if times.contains(NewestTime.NeverKnown) => Effect.Rejected(OfSparks)
       case effect => effect
     }

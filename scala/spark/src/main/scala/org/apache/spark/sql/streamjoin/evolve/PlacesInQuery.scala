@@ -60,7 +60,7 @@ private[streamjoin] object PlacesInQuery {
   private def marksOf(column: ColumnWatermark, known: Map[Int, Set[WatermarkId]]): Set[WatermarkId] =
     column match {
       case ColumnWatermark.Marked(origin) => Set(origin)
-      case ColumnWatermark.Shifted(_, shifted) => marksOf(shifted, known)
+      case ColumnWatermark.Shifted(_, shifted, _) => marksOf(shifted, known)
       case ColumnWatermark.ForSpark(output, _) => marksOf(output, known)
       case ColumnWatermark.Smallest(branches) => branches.flatMap(marksOf(_, known)).toSet
       case ColumnWatermark.Propagated(from) => from.flatMap(marksOf(_, known)).toSet

@@ -1,10 +1,6 @@
 package org.apache.spark.sql.streamjoin.evolve
 
-import scala.jdk.CollectionConverters._
 import scala.util.Try
-
-import com.fasterxml.jackson.databind.node.ArrayNode
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.sql.streamjoin.time.DurationText
 
@@ -14,8 +10,10 @@ import streamjoin.core.{Side, TimeBound, TimeBounds}
  * What the rows of an interval join mean, for machines: recorded next to the text of its condition,
  * in the description of the operator.
  *
+ * @param names
+ *   names of the event-time columns, by watermark key ([[TimeNames]])
  * @param times
- *   names of the event-time columns, by watermark key
+ *   the same columns for users, then the values that rows carry
  * @param sides
  *   by watermark key
  * @param windows
@@ -30,10 +28,11 @@ import streamjoin.core.{Side, TimeBound, TimeBounds}
  *   how rows get to their task
  * @param equalities
  *   the equalities by which rows are stored and found
- * @param carried
- *   keys of values that rows carry and by which they expire, after the watermark keys
+ * @param values
+ *   the values that rows carry and by which they expire, at most one of a side
  */
 final private[streamjoin] case class RecordedInterval(
+    names: Seq[String],
     times: Seq[String],
     sides: Seq[Side],
     windows: Seq[Int],
@@ -42,21 +41,49 @@ final private[streamjoin] case class RecordedInterval(
     pair: Seq[String],
     routing: String,
     equalities: Seq[String],
-    carried: Seq[Int] = Nil
+    values: Seq[RecordedValue] = Nil
 ) {
+  import JsonProperty.{numbers, texts}
   import RecordedInterval._
+
+  /**
+   * @param columns
+   *   names of the event-time columns
+   * @param ofValues
+   *   names of the columns of each value
+   */
+  def named(columns: Seq[String], ofValues: Seq[Seq[String]]): RecordedInterval =
+    copy(columns, values = values.zip(ofValues).map { case (value, names) => value.copy(columns = names) })
+
+  /** The number of event-time columns. */
+  def columns: Int = times.size - values.size
+
+  def value(side: Side): Option[RecordedValue] = values.find(value => sides(value.key) == side)
+
+  /** The bound by such a value. */
+  def boundOf(value: RecordedValue): TimeBound = bounds.find(_.out == value.key).get
+
+  /** Whether a bound follows from the longest lifetime of rows that carry a value. */
+  def isLifetime(bound: TimeBound): Boolean =
+    values.exists(value => value.time.contains(bound.out) && boundOf(value).in == bound.in)
 
   def bound(out: Int, in: Int): Option[TimeBound] = bounds.find(bound => bound.out == out && bound.in == in)
 
   /** The watermark keys by which the rows of a side expire; the first decides their bucket. */
   def expiring(side: Side): Seq[Int] =
-    TimeBounds.bounded(bounds, sides(_) == side, carried.contains)
+    TimeBounds.bounded(bounds, sides(_) == side, key => values.exists(_.key == key))
 
-  /** The layout of the rows in state, as far as bounds decide it. */
-  def layout: Any = (
-    Side.both.map(expiring),
-    windows.filter(key => bounds.exists(bound => bound.out == key || bound.in == key))
-  )
+  /**
+   * The first event-time column by which the rows of a side expire. None if only the values that
+   * they carry decide when they leave.
+   */
+  def expiringColumn(side: Side): Option[Int] = expiring(side).find(_ < columns)
+
+  /** Whether a row with a null there can match nothing. */
+  def compares(key: Int): Boolean = bounds.exists(bound => bound.out == key || bound.in == key)
+
+  /** How much later than a row its last match can be, in microseconds. */
+  def reach(out: Int): Long = bounds.filter(_.out == out).map(_.postpone).max
 
   /** A bound as a user would write it. */
   def inWords(bound: TimeBound): String = {
@@ -65,24 +92,23 @@ final private[streamjoin] case class RecordedInterval(
     else s"$in <= $out ${if (bound.postpone > 0) "+" else "-"} ${DurationText.of(math.abs(bound.postpone))}"
   }
 
-  def properties: Map[String, String] = Map(
+  def inWords(value: RecordedValue): String = inWords(boundOf(value)) + value.inWords(times)
+
+  def properties: Map[String, String] = TimeNames.properties(names) ++ Map(
     Times -> texts(times),
     Sides -> texts(sides.map(_.name)),
-    Windows -> numbers(windows.map(_.toLong)).toString,
-    Bounds -> {
-      val all = mapper.createArrayNode()
-      bounds.foreach(bound => all.add(numbers(Seq(bound.out.toLong, bound.in.toLong, bound.postpone))))
-      all.toString
-    },
+    Windows -> numbers(windows.map(_.toLong)),
+    Bounds -> bounds
+      .map(bound => numbers(Seq(bound.out.toLong, bound.in.toLong, bound.postpone)))
+      .mkString("[", ",", "]"),
     Pair -> texts(pair),
-    Route -> routing,
-    Equalities -> texts(equalities)
-  ) ++ Side.both.map(side => conditionOf(side) -> texts(only(side))) ++
-    Option.when(carried.nonEmpty)(Carried -> numbers(carried.map(_.toLong)).toString)
+    Route -> routing
+  ) ++ Equalities.properties(equalities) ++ Side.both.map(side => conditionOf(side) -> texts(only(side))) ++
+    Option.when(values.nonEmpty)(Values -> values.map(_.json).mkString("[", ",", "]"))
 }
 
 private[streamjoin] object RecordedInterval {
-  private val mapper = new ObjectMapper
+  import JsonProperty.elements
 
   /** What decides how long rows are kept by a value that they carry. */
   val CarriedBounds = "carried_bounds"
@@ -93,38 +119,23 @@ private[streamjoin] object RecordedInterval {
   private val Bounds = "bounds_micros"
   private val Pair = "pair_condition"
   private val Route = "routing"
-  private val Equalities = "equalities"
-  private val Carried = "carried_times"
+  private val Values = "carried_values"
   private def conditionOf(side: Side) = s"${side.name}_condition"
 
   /** None if an older version has recorded the join. */
   def of(properties: Map[String, String]): Option[RecordedInterval] = Try {
+    def all(name: String) = elements(properties(name))
     RecordedInterval(
-      elements(properties(Times)).map(_.asText),
-      elements(properties(Sides)).map(side => Side.both.find(_.name == side.asText).get),
-      elements(properties(Windows)).map(_.asInt),
-      elements(properties(Bounds)).map(bound =>
-        TimeBound(bound.path(0).asInt, bound.path(1).asInt, bound.path(2).asLong)
-      ),
-      Side.both.map(side => side -> elements(properties(conditionOf(side))).map(_.asText)).toMap,
-      elements(properties(Pair)).map(_.asText),
+      TimeNames.of(properties).get,
+      all(Times).map(_.asText),
+      all(Sides).map(side => Side.both.find(_.name == side.asText).get),
+      all(Windows).map(_.asInt),
+      all(Bounds).map(bound => TimeBound(bound.path(0).asInt, bound.path(1).asInt, bound.path(2).asLong)),
+      Side.both.map(side => side -> all(conditionOf(side)).map(_.asText)).toMap,
+      all(Pair).map(_.asText),
       properties(Route),
-      properties.get(Equalities).toSeq.flatMap(elements).map(_.asText),
-      properties.get(Carried).toSeq.flatMap(elements).map(_.asInt)
+      Equalities.of(properties).getOrElse(Nil),
+      if (properties.contains(CarriedBounds)) all(Values).map(RecordedValue.of) else Nil
     )
   }.toOption
-
-  private def elements(text: String): Seq[JsonNode] = mapper.readTree(text).elements().asScala.toSeq
-
-  private def texts(all: Seq[String]): String = {
-    val array = mapper.createArrayNode()
-    all.foreach(array.add)
-    array.toString
-  }
-
-  private def numbers(all: Seq[Long]): ArrayNode = {
-    val array = mapper.createArrayNode()
-    all.foreach(array.add(_))
-    array
-  }
 }

@@ -30,13 +30,17 @@ import org.apache.spark.sql.types.DataType
  * @param required
  *   by buffer: ordinals of columns that are never null now; a row with a null there is not one of
  *   the input
+ * @param places
+ *   by buffer, for each time that expires its rows: the position of that time among those of the
+ *   rows in state; none if they are the same
  */
 final private[operator] class ChangedState private (
     spec: StateSpec,
     stores: StateStores,
     was: Seq[RecordedRows],
     columns: Seq[Seq[Expression]],
-    required: Seq[Array[Int]]
+    required: Seq[Array[Int]],
+    places: Option[Seq[Seq[Option[Int]]]]
 ) extends StateToRewrite {
 
   /**
@@ -48,7 +52,8 @@ final private[operator] class ChangedState private (
       stores: StateStores,
       was: Description,
       is: Description,
-      sides: Seq[Option[String]]
+      sides: Seq[Option[String]],
+      places: Option[Seq[Seq[Option[Int]]]]
   ) = this(
     spec,
     stores,
@@ -56,13 +61,28 @@ final private[operator] class ChangedState private (
     ChangedState.rows(was, sides).zip(ChangedState.rows(is, sides)).map { case (rows, now) =>
       rows.columnsFor(now)
     },
-    spec.columns.map(ChangedState.neverNull)
+    spec.columns.map(ChangedState.neverNull),
+    places
   )
 
   override def partitions: Int = stores.partitions
 
-  override def headers(hadoopConf: Configuration): Seq[SideHeader] =
-    StoredState.headers(stores, was.map(_.layout), hadoopConf)
+  /**
+   * Where rows leave by another time than before, none has left by that time, and their buckets are
+   * as wide as those of a new query.
+   */
+  override def headers(hadoopConf: Configuration): Seq[SideHeader] = {
+    val before = StoredState.headers(stores, was.map(_.layout), hadoopConf)
+    places.fold(before) { places =>
+      before.indices.map { side =>
+        val now = before(side).copy(evictedBelow =
+          places(side).map(_.fold(Long.MinValue)(before(side).evictedBelow(_)))
+        )
+        if (places(side).headOption.flatten.contains(0)) now
+        else now.copy(bucketWidth = spec.bucketWidths(side))
+      }
+    }
+  }
 
   override def rows(partition: Int, into: Int, hadoopConf: Configuration): Iterator[MovedRow] = {
     val kept = StoredState.open(stores, partition, was.map(_.layout), hadoopConf)

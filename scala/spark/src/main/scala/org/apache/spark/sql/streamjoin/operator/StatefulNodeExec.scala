@@ -118,7 +118,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     definition.outputWatermarks.map(_.value(values)),
     outputWatermarksForSpark.map(_.value(values)).min,
     evictionLimits(values),
-    watermarks.map(_.newest(newest.get).getOrElse(Watermark.Undefined))
+    watermarks.map(_.highest(newest.get).getOrElse(Watermark.Undefined)),
+    Some(definition.known)
   )
 
   private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
@@ -208,8 +209,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     val spec = taskSpec
     val from = otherState(super.conf)
       .orElse(Option.when(before.isEmpty)(NoState))
-      .orElse(binding.get.rewritten(ordinal).map { case (was, is) =>
-        new ChangedState(spec, stores(before), was, is, keptSides)
+      .orElse(binding.get.rewritten(ordinal).map { change =>
+        new ChangedState(spec, stores(before), change.was, change.is, keptSides, change.places)
       })
       .getOrElse(new StoredState(spec, stores(before)))
     val rewrite = new StateRewrite(spec, from, stores(next).empty, binding.get.hadoopConf)

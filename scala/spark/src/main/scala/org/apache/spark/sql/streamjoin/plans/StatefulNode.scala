@@ -6,6 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
+import streamjoin.core.TimeBound
+
 /**
  * One of our stateful operators of any kind, as seen by the rest of a plan.
  *
@@ -24,6 +26,12 @@ private[streamjoin] trait StatefulNode extends LogicalPlan {
 
   /** The constraints between the event times of each emitted row. */
   def rowConstraints: RowConstraints
+
+  /** Constraints between the event times of each row of an input, by watermark key. */
+  def known: Seq[TimeBound]
+
+  /** The first watermark key by which the rows leave that have a key; none if they may stay. */
+  def leavesBy(key: Int): Option[Int]
 
   /** Spark's stateful operators above receive the smallest of these as their watermark. */
   def outputWatermarksForSpark: Seq[ColumnWatermark]

@@ -33,7 +33,7 @@ final private[streamjoin] class CarriedWatermarks(
   ): Option[Set[WatermarkId]] =
     column match {
       case Marked(origin) => Some(Set(origin))
-      case Shifted(_, shifted) => origins(shifted, known)
+      case Shifted(_, shifted, _) => origins(shifted, known)
       case Smallest(branches) => all(branches.map(origins(_, known)))
       case output: Output => known.getOrElse(output.ordinal, all(output.columns.map(origins(_, known))))
       case _ => None
@@ -65,7 +65,7 @@ final private[streamjoin] class CarriedWatermarks(
       }
     }
     def united(column: ColumnWatermark, from: Map[WatermarkId, Long]): Map[WatermarkId, Long] = column match {
-      case Shifted(_, shifted) => united(shifted, from)
+      case Shifted(_, shifted, _) => united(shifted, from)
       case Smallest(branches) =>
         val inner = branches.foldLeft(from)((known, branch) => united(branch, known))
         // The other input of its join advances a union that is idle as a whole.
@@ -88,7 +88,7 @@ final private[streamjoin] class CarriedWatermarks(
       column: ColumnWatermark,
       to: Long
   ): Map[WatermarkId, Long] = column match {
-    case Shifted(by, shifted) => raised(keyed, shifted, Watermark.postponed(to, by))
+    case Shifted(by, shifted, _) => raised(keyed, shifted, Watermark.postponed(to, by))
     case other =>
       origins(other, below).toSeq.flatten.foldLeft(keyed) { (known, origin) =>
         known.updatedWith(origin)(before =>
@@ -105,7 +105,7 @@ private[streamjoin] object CarriedWatermarks {
    */
   def marks(column: ColumnWatermark): Seq[WatermarkId] = column match {
     case ColumnWatermark.Marked(origin) => Seq(origin)
-    case ColumnWatermark.Shifted(_, shifted) => marks(shifted)
+    case ColumnWatermark.Shifted(_, shifted, _) => marks(shifted)
     case ColumnWatermark.Smallest(branches) => branches.flatMap(marks)
     case _ => Nil
   }

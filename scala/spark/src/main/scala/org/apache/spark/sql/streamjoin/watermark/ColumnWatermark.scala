@@ -41,6 +41,9 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
   /** The newest time seen, from the newest times at the origins. */
   def newest(of: WatermarkId => Option[Long]): Option[Long]
 
+  /** No later time has been seen, given the newest times at the origins. */
+  def highest(of: WatermarkId => Option[Long]): Option[Long] = newest(of)
+
   /** The origin that decides the value: others may advance without changing it. */
   def decidedBy(of: WatermarkValues): Option[WatermarkId]
 
@@ -60,11 +63,22 @@ private[streamjoin] object ColumnWatermark {
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = of(origin)
   }
 
-  /** Another column plus a constant, in microseconds; the lower end if clocks change. */
-  final case class Shifted(by: Long, column: ColumnWatermark) extends ColumnWatermark {
+  /**
+   * Another column plus a constant, in microseconds; the lower end if clocks change or times are
+   * rounded.
+   *
+   * @param most
+   *   the upper end
+   */
+  final case class Shifted(by: Long, column: ColumnWatermark, most: Long) extends ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = column.decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
+    override def highest(of: WatermarkId => Option[Long]): Option[Long] = column.highest(of).map(_ + most)
+  }
+
+  object Shifted {
+    def apply(by: Long, column: ColumnWatermark): Shifted = Shifted(by, column, most = by)
   }
 
   /** A column of a union: the slowest branch decides. */
@@ -74,6 +88,8 @@ private[streamjoin] object ColumnWatermark {
       branches.minBy(_.value(of)).decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] =
       branches.flatMap(_.newest(of)).maxOption
+    override def highest(of: WatermarkId => Option[Long]): Option[Long] =
+      branches.flatMap(_.highest(of)).maxOption
   }
 
   /** Spark's watermark, one for the whole query. */
@@ -145,6 +161,7 @@ private[streamjoin] object ColumnWatermark {
 
     final override def value(of: WatermarkValues): Long = of.output(ordinal, key)(work(of))
     final override def newest(of: WatermarkId => Option[Long]): Option[Long] = columns(key).newest(of)
+    final override def highest(of: WatermarkId => Option[Long]): Option[Long] = columns(key).highest(of)
   }
 
   final class OfJoin(
@@ -154,7 +171,10 @@ private[streamjoin] object ColumnWatermark {
       override val ordinal: Int
   ) extends Output {
     override protected def work(of: WatermarkValues): Long =
-      bounds.output(key, columns(_).value(of), of.lowestKept(ordinal, _))
+      of.weaker
+        .get(ordinal)
+        .fold(bounds)(bounds.weaker)
+        .output(key, columns(_).value(of), of.lowestKept(ordinal, _))
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
       columns(bounds.decidedBy(key, columns(_).value(of), of.lowestKept(ordinal, _))).decidedBy(of)
   }
@@ -173,7 +193,11 @@ private[streamjoin] object ColumnWatermark {
   ) extends Output {
     override protected def work(of: WatermarkValues): Long = columns(key).value(of) match {
       case Watermark.Undefined => Watermark.Undefined
-      case known => Watermark.postponed(math.max(known, of.ordered(ordinal)), maxLagMicros(key))
+      case known =>
+        val out = Watermark.postponed(math.max(known, of.ordered(ordinal)), maxLagMicros(key))
+        of.weaker.get(ordinal).flatMap(_.get((key, 0))).fold(out) {
+          _.fold(Watermark.Undefined)(Watermark.postponed(out, _))
+        }
     }
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = columns(key).decidedBy(of)
   }
@@ -202,7 +226,7 @@ private[streamjoin] object ColumnWatermark {
   /** The output watermarks of our nearest operators below that a watermark depends on. */
   def outputs(watermark: ColumnWatermark): Seq[Output] = watermark match {
     case output: Output => Seq(output)
-    case Shifted(_, column) => outputs(column)
+    case Shifted(_, column, _) => outputs(column)
     case Smallest(branches) => branches.flatMap(outputs)
     case _ => Nil
   }
@@ -228,6 +252,9 @@ private[streamjoin] object ColumnWatermark {
  * @param ceilings
  *   the same, if the query before has run this batch: whatever the operator would have passed by
  *   now, it may still emit the rows that it has kept until then
+ * @param weaker
+ *   by ordinal, while an operator keeps rows from before a change: by how much the constraints
+ *   between two times of a row are weaker for them; none if there is none
  */
 final private[streamjoin] class WatermarkValues(
     val keyed: WatermarkId => Long,
@@ -235,7 +262,8 @@ final private[streamjoin] class WatermarkValues(
     val ordered: Int => Long,
     val lowestKept: (Int, Int) => Long = (_, _) => Watermark.Undefined,
     floors: Map[Int, Passed] = Map.empty,
-    ceilings: Map[Int, Passed] = Map.empty
+    ceilings: Map[Int, Passed] = Map.empty,
+    val weaker: Map[Int, Map[(Int, Int), Option[Long]]] = Map.empty
 ) {
   private val known = mutable.Map.empty[(Int, Int), Long]
 

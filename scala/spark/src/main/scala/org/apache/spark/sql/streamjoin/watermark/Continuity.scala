@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import streamjoin.core.Watermark
+import streamjoin.core.{TimeBound, Watermark}
 
 /**
  * How far an operator had come with a batch, in microseconds, by watermark key;
@@ -18,71 +18,78 @@ import streamjoin.core.Watermark
  * @param evicted
  *   rows with a lower time have left its state
  * @param newest
- *   the newest time that has arrived
+ *   no later time has arrived
+ * @param known
+ *   constraints between the times of each row of an input; none if an older version did not record
+ *   them
  */
 final private[streamjoin] case class Passed(
     outputs: Seq[Long],
     forSpark: Long,
     evicted: Seq[Long] = Nil,
-    newest: Seq[Long] = Nil
+    newest: Seq[Long] = Nil,
+    known: Option[Seq[TimeBound]] = None
 )
-
-/**
- * An operator does not go back behind what it had passed when the query was changed. A row that it
- * emits below the floor is late for the operators above, which count it.
- *
- * @param from
- *   the first batch of the changed query
- */
-final private[streamjoin] case class OutputFloor(from: Long, passed: Passed)
-
-/**
- * Matches that the results may lack after a change, because the rows were not kept before it.
- *
- * @param from
- *   the first batch of the changed query
- * @param key
- *   a watermark key of the operator
- * @param below
- *   the gap is closed once the operator evicts rows below this time of that column, in microseconds
- * @param completeFrom
- *   results are complete from this event time on, in microseconds
- */
-final private[streamjoin] case class Gap(from: Long, key: Int, below: Long, completeFrom: Long)
 
 /**
  * What a changed query has to know about the batches before, by ordinal of an operator.
  *
  * @param passed
  *   what each operator had passed with the batch before; empty if that batch did not record it
+ * @param kept
+ *   of operators that keep rows from before a change
  */
 final private[streamjoin] case class Continuity(
     passed: Map[Int, Passed] = Map.empty,
-    floors: Map[Int, OutputFloor] = Map.empty,
-    gaps: Map[Int, Seq[Gap]] = Map.empty
+    floors: Map[Int, Seq[OutputFloor]] = Map.empty,
+    gaps: Map[Int, Seq[Gap]] = Map.empty,
+    kept: Map[Int, Seq[WeakerConstraints]] = Map.empty
 ) {
+  import Continuity._
 
   /** Without what an attempt at a batch, or at later ones, had recorded. */
   def before(batch: Long): Continuity = copy(
-    floors = floors.filter(_._2.from < batch),
-    gaps = gaps.transform((_, all) => all.filter(_.from < batch)).filter(_._2.nonEmpty)
+    floors = each(floors)(_.flatMap(_.before(batch))),
+    gaps = each(gaps)(_.flatMap(_.before(batch))),
+    kept = each(kept)(_.flatMap(_.before(batch)))
   )
 
-  /**
-   * Adds floors; each of them replaces the floor that its operator has. That one came from an
-   * earlier change, which stays if this one is abandoned, and so does the floor.
-   */
+  /** The floor that counts for an operator. */
+  def floor(ordinal: Int): Option[OutputFloor] = floors.getOrElse(ordinal, Nil).find(_.counts)
+
+  /** By ordinal: by how much constraints are weaker; none if they do not hold. */
+  def weaker: Map[Int, Map[(Int, Int), Option[Long]]] = each(kept)(_.filter(_.counts)).transform { (_, all) =>
+    all.flatMap(_.by).groupMapReduce(_._1)(_._2)((one, other) => one.zip(other).map { case (a, b) => a + b })
+  }
+
+  /** Adds floors; each of them replaces the floor that its operator has. */
   def withFloors(more: Map[Int, OutputFloor]): Continuity = copy(
-    floors = floors ++ more.transform((ordinal, floor) =>
-      floors.get(ordinal).fold(floor)(before => floor.copy(from = math.min(before.from, floor.from)))
-    )
-  )
-
-  def withGaps(more: Map[Int, Seq[Gap]]): Continuity = copy(
-    gaps = more.foldLeft(gaps) { case (all, (ordinal, added)) =>
-      all.updated(ordinal, all.getOrElse(ordinal, Nil) ++ added)
+    floors = more.foldLeft(floors) { case (all, (ordinal, added)) =>
+      val before =
+        all.getOrElse(ordinal, Nil).map(floor => if (floor.counts) floor.replacedFrom(added.from) else floor)
+      all.updated(ordinal, before :+ added)
     }
   )
+
+  def withGaps(more: Map[Int, Seq[Gap]]): Continuity = copy(gaps = both(gaps, more))
+
+  def withKept(more: Map[Int, Seq[WeakerConstraints]]): Continuity = copy(kept = both(kept, more))
+
+  /**
+   * Replaces gaps from a batch on.
+   *
+   * @param next
+   *   given an operator and a gap: what it is in the changed query, the same if it stays
+   */
+  def replacingGaps(batch: Long)(next: (Int, Gap) => Option[Gap]): Continuity = copy(
+    gaps = replacing(batch, gaps)(next)(_.copy(from = batch))
+  )
+
+  /** Replaces what is known of kept rows. */
+  def replacingKept(
+      batch: Long
+  )(next: (Int, WeakerConstraints) => Option[WeakerConstraints]): Continuity =
+    copy(kept = replacing(batch, kept)(next)(_.copy(from = batch)))
 
   /**
    * After a batch: forgets the floors that every output watermark has passed, the gaps that are
@@ -96,17 +103,28 @@ final private[streamjoin] case class Continuity(
       Continuity.isAtLeast(reached.outputs, floor.outputs) && reached.forSpark >= floor.forSpark &&
       Continuity.isAtLeast(reached.evicted, floor.evicted)
     }
+    def keptAfter(ordinal: Int, rows: WeakerConstraints) = rows.key.fold(Option(rows)) { key =>
+      def time(of: Passed => Seq[Long]) =
+        now.get(ordinal).flatMap(of(_).lift(key)).filter(_ != Watermark.Undefined)
+      rows.after(time(_.evicted), time(_.newest), areMoreBelow(ordinal))
+    }
+    def left[A](all: Map[Int, Seq[A]])(of: (Int, Seq[A]) => Seq[A]) =
+      each(all.filter { case (ordinal, _) => now.contains(ordinal) }.transform(of))(identity)
     Continuity(
       now.map { case (ordinal, reached) =>
-        ordinal -> floors.get(ordinal).fold(reached)(floor => Continuity.highest(reached, floor.passed))
+        ordinal -> floor(ordinal).fold(reached)(floor => highest(reached, floor.passed))
       },
-      floors.filter { case (ordinal, floor) => now.contains(ordinal) && !hasReached(ordinal, floor.passed) },
-      gaps
-        .filter { case (ordinal, _) => now.contains(ordinal) }
-        .transform((ordinal, _) => open(ordinal, now.get(ordinal).fold(Seq.empty[Long])(_.evicted)))
-        .filter(_._2.nonEmpty)
+      left(floors) { (ordinal, all) =>
+        all.filter(floor => floor.counts && !hasReached(ordinal, floor.passed))
+      },
+      left(gaps)((ordinal, _) => open(ordinal, now(ordinal).evicted)),
+      left(kept)((ordinal, all) => all.filter(_.counts).flatMap(keptAfter(ordinal, _)))
     )
   }
+
+  /** Whether an operator below may still emit such rows: it has a lower ordinal. */
+  def areMoreBelow(ordinal: Int): Boolean =
+    kept.exists { case (other, all) => other < ordinal && all.exists(_.counts) }
 
   /**
    * The gaps of an operator that are open after a batch.
@@ -115,29 +133,55 @@ final private[streamjoin] case class Continuity(
    *   by watermark key, the eviction limits of the batch
    */
   def open(ordinal: Int, evicted: => Seq[Long]): Seq[Gap] =
-    gaps.getOrElse(ordinal, Nil).filterNot(gap => evicted.lift(gap.key).exists(_ >= gap.below))
+    gaps
+      .getOrElse(ordinal, Nil)
+      .filter(gap => gap.counts && !evicted.lift(gap.key).exists(_ >= gap.below))
 
   /** Whether an older version would ignore something that counts. */
-  def isOfVersion2: Boolean = floors.nonEmpty || gaps.nonEmpty
+  def isOfVersion2: Boolean = floors.nonEmpty || gaps.nonEmpty || kept.nonEmpty
 }
 
 private[streamjoin] object Continuity {
   val none: Continuity = Continuity()
 
+  /** Newest times are known to the millisecond. */
+  val ToMillisecond = 1000L
+
+  private def each[A](all: Map[Int, Seq[A]])(change: Seq[A] => Seq[A]): Map[Int, Seq[A]] =
+    all.transform((_, some) => change(some)).filter(_._2.nonEmpty)
+
+  private def both[A](all: Map[Int, Seq[A]], more: Map[Int, Seq[A]]): Map[Int, Seq[A]] =
+    more.foldLeft(all) { case (known, (ordinal, added)) =>
+      known.updated(ordinal, known.getOrElse(ordinal, Nil) ++ added)
+    }
+
+  private def replacing[A <: OfChange[A]](batch: Long, all: Map[Int, Seq[A]])(
+      next: (Int, A) => Option[A]
+  )(beginning: A => A): Map[Int, Seq[A]] = all.transform { (ordinal, some) =>
+    some.flatMap { one =>
+      next(ordinal, one) match {
+        case _ if !one.counts => Seq(one)
+        case Some(`one`) => Seq(one)
+        case changed => one.replacedFrom(batch) +: changed.map(beginning).toSeq
+      }
+    }
+  }
+
   private def isAtLeast(some: Seq[Long], others: Seq[Long]): Boolean =
     others.indices.forall(key => some.lift(key).exists(_ >= others(key)))
 
-  private def highest(some: Passed, others: Passed): Passed = {
-    def of(all: Seq[Long], more: Seq[Long]) = all.zipAll(more, Watermark.Undefined, Watermark.Undefined).map {
-      case (one, other) => math.max(one, other)
+  private def highest(some: Seq[Long], others: Seq[Long]): Seq[Long] =
+    some.zipAll(others, Watermark.Undefined, Watermark.Undefined).map { case (one, other) =>
+      math.max(one, other)
     }
-    Passed(
-      of(some.outputs, others.outputs),
-      math.max(some.forSpark, others.forSpark),
-      of(some.evicted, others.evicted),
-      some.newest
-    )
-  }
+
+  private def highest(some: Passed, others: Passed): Passed = Passed(
+    highest(some.outputs, others.outputs),
+    math.max(some.forSpark, others.forSpark),
+    highest(some.evicted, others.evicted),
+    some.newest,
+    some.known
+  )
 
   def toJson(entry: Continuity, root: ObjectNode): Unit = {
     if (entry.passed.nonEmpty) {
@@ -148,20 +192,41 @@ private[streamjoin] object Continuity {
     }
     if (entry.floors.nonEmpty) {
       val operators = root.putArray("floors")
-      entry.floors.toSeq.sortBy(_._1).foreach { case (ordinal, floor) =>
-        toJson(floor.passed, operators.addObject().put("operator", ordinal).put("from", floor.from))
+      for ((ordinal, floors) <- entry.floors.toSeq.sortBy(_._1); floor <- floors) {
+        val node = operators.addObject().put("operator", ordinal).put("from", floor.from)
+        floor.until.foreach(node.put("until", _))
+        toJson(floor.passed, node)
       }
     }
     if (entry.gaps.nonEmpty) {
       val operators = root.putArray("gaps")
-      for ((ordinal, gaps) <- entry.gaps.toSeq.sortBy(_._1); gap <- gaps)
-        operators
+      for ((ordinal, gaps) <- entry.gaps.toSeq.sortBy(_._1); gap <- gaps) {
+        val node = operators
           .addObject()
           .put("operator", ordinal)
           .put("from", gap.from)
           .put("column", gap.key)
           .put("belowMicros", gap.below)
           .put("completeFromMicros", gap.completeFrom)
+        gap.until.foreach(node.put("until", _))
+      }
+    }
+    if (entry.kept.nonEmpty) {
+      val operators = root.putArray("kept")
+      for ((ordinal, all) <- entry.kept.toSeq.sortBy(_._1); rows <- all)
+        toJson(rows, operators.addObject().put("operator", ordinal))
+    }
+  }
+
+  private def toJson(rows: WeakerConstraints, node: ObjectNode): Unit = {
+    node.put("from", rows.from)
+    rows.key.foreach(node.put("column", _))
+    rows.below.foreach(node.put("belowMicros", _))
+    rows.until.foreach(node.put("until", _))
+    val constraints = node.putArray("weaker")
+    rows.by.toSeq.sortBy(_._1).foreach { case ((out, in), by) =>
+      val pair = constraints.addArray().add(out).add(in)
+      by.fold(pair.addNull())(pair.add(_)): Unit
     }
   }
 
@@ -174,6 +239,10 @@ private[streamjoin] object Continuity {
     Some(passed.forSpark).filter(_ != Watermark.Undefined).foreach(node.put("forSparkMicros", _))
     times("evictedMicros", passed.evicted)
     times("newestMicros", passed.newest)
+    passed.known.foreach { known =>
+      val constraints = node.putArray("constraints")
+      known.foreach(one => constraints.addArray().add(one.out).add(one.in).add(one.postpone))
+    }
   }
 
   def fromJson(root: JsonNode): Continuity = {
@@ -181,19 +250,36 @@ private[streamjoin] object Continuity {
       root.path(name).elements().asScala.toSeq.map(node => node.path("operator").asInt -> node)
     Continuity(
       operators("passed").map { case (ordinal, node) => ordinal -> passedFrom(node) }.toMap,
-      operators("floors").map { case (ordinal, node) =>
-        ordinal -> OutputFloor(node.path("from").asLong, passedFrom(node))
-      }.toMap,
+      operators("floors").groupMap(_._1) { case (_, node) =>
+        OutputFloor(node.path("from").asLong, passedFrom(node), until(node))
+      },
       operators("gaps").groupMap(_._1) { case (_, node) =>
         Gap(
           node.path("from").asLong,
           node.path("column").asInt,
           node.path("belowMicros").asLong,
-          node.path("completeFromMicros").asLong
+          node.path("completeFromMicros").asLong,
+          until(node)
         )
-      }
+      },
+      operators("kept").groupMap(_._1) { case (_, node) => keptFrom(node) }
     )
   }
+
+  private def keptFrom(node: JsonNode): WeakerConstraints = WeakerConstraints(
+    node.path("from").asLong,
+    Option(node.get("column")).map(_.asInt),
+    Option(node.get("belowMicros")).map(_.asLong),
+    node
+      .path("weaker")
+      .elements()
+      .asScala
+      .map { pair =>
+        (pair.path(0).asInt, pair.path(1).asInt) -> Option.unless(pair.path(2).isNull)(pair.path(2).asLong)
+      }
+      .toMap,
+    until(node)
+  )
 
   private def passedFrom(node: JsonNode): Passed = {
     def times(name: String) = node.path(name).elements().asScala.map(time).toSeq
@@ -201,9 +287,14 @@ private[streamjoin] object Continuity {
       times("outputMicros"),
       Option(node.get("forSparkMicros")).fold(Watermark.Undefined)(time),
       times("evictedMicros"),
-      times("newestMicros")
+      times("newestMicros"),
+      Option(node.get("constraints")).map(_.elements().asScala.toSeq.map { one =>
+        TimeBound(one.path(0).asInt, one.path(1).asInt, one.path(2).asLong)
+      })
     )
   }
+
+  private def until(node: JsonNode): Option[Long] = Option(node.get("until")).map(_.asLong)
 
   private def time(node: JsonNode): Long = if (node.isNull) Watermark.Undefined else node.asLong
 }

@@ -47,9 +47,9 @@ final private[streamjoin] class NewestTimes(
   /** Of the rows that had the column, or would have had it, anywhere in the query. */
   def of(column: ColumnWatermark): NewestTime = column match {
     case Marked(origin) => ofMark(keys.origins.indexOf(origin))
-    case Shifted(by, shifted) =>
+    case Shifted(_, shifted, most) =>
       of(shifted) match {
-        case At(micros) => At(micros + by)
+        case At(micros) => At(micros + most)
         case other => other
       }
     case Smallest(branches) => latest(branches.map(of))

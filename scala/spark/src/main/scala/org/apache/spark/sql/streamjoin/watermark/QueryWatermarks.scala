@@ -56,7 +56,9 @@ final private[streamjoin] case class QueryWatermarks(
   /** For eviction, in microseconds. */
   def values(spark: Long): WatermarkValues = evicting(spark, floors, ceilings)
 
-  private def floors: Map[Int, Passed] = continuity.floors.transform((_, floor) => floor.passed)
+  private def floors: Map[Int, Passed] = continuity.floors.keys
+    .flatMap(ordinal => continuity.floor(ordinal).map(floor => ordinal -> floor.passed))
+    .toMap
 
   private def ceilings: Map[Int, Passed] = if (isOfQueryBefore) floors else Map.empty
 
@@ -91,7 +93,8 @@ final private[streamjoin] case class QueryWatermarks(
       ordered.withDefaultValue(Watermark.Undefined),
       (ordinal, key) => kept.getOrElse((ordinal, key), Watermark.Undefined),
       floors,
-      ceilings
+      ceilings,
+      continuity.weaker
     )
 
   private def forEviction: Map[WatermarkId, Long] =

@@ -4,6 +4,8 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions._
 
+import streamjoin.core.TimeBound
+
 /**
  * A constraint between two times of a row in which both are non-null: `out >= in - postpone`.
  *
@@ -65,6 +67,13 @@ final private[streamjoin] case class RowConstraints(all: Seq[RowConstraint], pre
    */
   def maxLagMicros(column: ExprId, behind: ExprId): Option[Long] =
     all.find(constraint => constraint.out == column && constraint.in == behind).map(_.postpone)
+
+  /** The constraints between some columns, each known by its position. */
+  def among(columns: Seq[ExprId]): Seq[TimeBound] = for {
+    constraint <- all
+    (out, in) = (columns.indexOf(constraint.out), columns.indexOf(constraint.in))
+    if out >= 0 && in >= 0
+  } yield TimeBound(out, in, constraint.postpone)
 
   def within(columns: AttributeSet): RowConstraints = {
     val ids = columns.map(_.exprId).toSet

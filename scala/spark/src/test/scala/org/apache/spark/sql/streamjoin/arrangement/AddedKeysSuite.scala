@@ -63,7 +63,7 @@ class AddedKeysSuite extends AnyFunSuite with TableTest {
       .delta(spark, Seq("a" -> of.root, "b" -> of.root), on, Seq("a.id", "b.id AS other"), "inner", Map.empty)
       .drop("_time")
 
-  test("a key is added while a stream, a delta join by the old key and reads continue") {
+  testLong("a key is added while a stream, a delta join by the old key and reads continue") {
     val of = new Table(id)
     import of.{it, root}
     of.start()

@@ -179,7 +179,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("copies of a row are counted beyond the range of an Int and below zero") {
+  testLong("copies of a row are counted beyond the range of an Int and below zero") {
     val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
     val reader = deltaJoin(Seq("a" -> it, "b" -> it), "a.id = b.id", Seq("a.id"))
     during(it, reader) {
@@ -194,7 +194,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a row added with 0.0 can be removed with -0.0, and NaN with another NaN, at any depth") {
+  testLong("a row added with 0.0 can be removed with -0.0, and NaN with another NaN, at any depth") {
     val other = java.lang.Double.longBitsToDouble(0x7ff8000000000001L)
     val it = maintainer(
       "id INT, x DOUBLE, s STRUCT<f: FLOAT, l: ARRAY<DOUBLE>>, d INT",

@@ -83,7 +83,7 @@ class ArrangementFilesSuite extends AnyFunSuite with ArrangementTest {
       }
       val calls = run(-1)
       assert(calls > 60, s"only $calls calls can fail")
-      val step = math.max(1, calls / (if (SparkTest.isLong) 100 else 2))
+      val step = math.max(1, calls / (if (SparkTest.isLong) 100 else 1))
       val failing = 0 until calls by step
       info(s"${failing.size} of $calls calls")
       failing.foreach(run)

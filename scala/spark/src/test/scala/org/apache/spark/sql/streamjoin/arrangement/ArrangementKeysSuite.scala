@@ -80,7 +80,7 @@ class ArrangementKeysSuite extends AnyFunSuite with ArrangementTest {
   ).flatten
 
   /** `make test` runs every second case, `make test-long` all of them. */
-  private val some = SparkTest.part(cases, every = 5)
+  private val some = SparkTest.part(cases, every = 9)
 
   for (each <- some) test(each.name) {
     def side(types: Seq[String], rows: Seq[String]) = {

@@ -67,7 +67,7 @@ class ArrangementSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a lease keeps the versions that its reader needs; once it expires, the reader is rejected") {
+  testLong("a lease keeps the versions that its reader needs; once it expires, the reader is rejected") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val names = maintainer(wide, Seq(Seq("id"), Seq("name")))
       val reader = deltaJoin(Seq("a" -> names, "b" -> names), "a.id = b.id", Seq("a.id"))

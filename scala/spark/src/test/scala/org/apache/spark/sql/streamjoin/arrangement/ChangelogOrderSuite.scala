@@ -222,7 +222,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("white space around an operation makes no difference") {
+  testLong("white space around an operation makes no difference") {
     val it = prices()
     during(it) {
       // Of one time, the delete comes first.
@@ -231,7 +231,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("Debezium: tombstones are skipped, and an update that changes the key removes the old row") {
+  testLong("Debezium: tombstones are skipped, and an update that changes the key removes the old row") {
     val fields = "STRUCT<id: INT, name: STRING>"
     val it = maintainer(
       s"before $fields, after $fields, op STRING, ts_ms LONG",

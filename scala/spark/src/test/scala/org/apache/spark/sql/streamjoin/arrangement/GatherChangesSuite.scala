@@ -22,7 +22,7 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
 
   private def blocks(manifest: Manifest) = manifest.changes.flatMap(_.blocks)
 
-  test("a changelog with two keys is right through restarts and replays, in few files and blocks") {
+  testLong("a changelog with two keys is right through restarts and replays, in few files and blocks") {
     many {
       val it = maintainer(
         "id INT, owner INT, at LONG, op STRING",

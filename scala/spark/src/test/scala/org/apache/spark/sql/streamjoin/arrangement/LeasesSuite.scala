@@ -36,7 +36,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
   /** Adds a customer in a version of its own, for each id. */
   private def add(it: Maintainer, ids: Range): Unit = ids.foreach(id => it.feed(Row(id, "Ann", "insert")))
 
-  test("running readers keep their leases while nothing changes, whatever a store makes of times") {
+  testLong("running readers keep their leases while nothing changes, whatever a store makes of times") {
     withConf(
       "spark.streamjoin.arrangements.leaseAge" -> "2s",
       "spark.streamjoin.arrangements.minVersionsToRetain" -> "1",

@@ -71,7 +71,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
   }
 
   private val stories =
-    SparkTest.part(Stories, every = 2) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
+    SparkTest.part(Stories, every = 4) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
 
   for (story <- stories) test(story.name) {
     val world = begun()
@@ -85,7 +85,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("an arrangement is moved to another folder") {
+  testLong("an arrangement is moved to another folder") {
     val world = begun()
     val moved = new RestoredWorld(spark, world.home, "moved/arrangement")
     FileUtils.moveDirectory(Path.of(world.root).toFile, Path.of(moved.root).toFile)
@@ -223,7 +223,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     rejected("STREAMJOIN_ARRANGEMENT_RESTORED.READER")(world.seen(world.lookUp))
   }
 
-  test("rows that wait for a match find it in the restored table") {
+  testLong("rows that wait for a match find it in the restored table") {
     val world = begun()
     val events = MemoryStream[(Int, Int)](Encoders.tuple(Encoders.scalaInt, Encoders.scalaInt), spark)
     val reader = new world.Kept("rematch")(
@@ -266,7 +266,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
   private def hasIds(world: RestoredWorld): Boolean =
     Files.readString(Path.of(world.root, "versions", world.folder.newest.toString)).contains("\"id\"")
 
-  test("what an earlier release has written is continued, and gets ids from then on") {
+  testLong("what an earlier release has written is continued, and gets ids from then on") {
     val world = begun()
     assert(hasIds(world))
     forgetIds(world)
@@ -280,7 +280,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     assert(world.folder.manifest(3).previous.contains(world.folder.manifest(2).id))
   }
 
-  test("an earlier release and this one may take turns with an arrangement") {
+  testLong("an earlier release and this one may take turns with an arrangement") {
     val world = newWorld()
     val values = (0 to 5).map(n => s"v$n")
     values.zipWithIndex.foreach { case (value, n) =>

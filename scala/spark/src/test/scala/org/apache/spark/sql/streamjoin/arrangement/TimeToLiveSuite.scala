@@ -100,7 +100,7 @@ class TimeToLiveSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("random changes, restarts and lengths, beside a model") {
+  testLong("random changes, restarts and lengths, beside a model") {
     for (seed <- 0 until SparkTest.seeds(default = 1)) {
       val random = new Random(seed)
       var days = 20

@@ -77,7 +77,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("versions whose checkpoint does not have their position in Kafka continue without it") {
+  testLong("versions whose checkpoint does not have their position in Kafka continue without it") {
     def message(offset: Long, id: Int, v: String, time: String) = Row(0, offset, id, v, "u", at(time))
     val later = Seq(message(8, 9, "", "11:00"), message(9, 9, "", "11:01"))
     def run(first: DataFrame => DataFrame): Seq[String] = {

@@ -2,83 +2,20 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import java.nio.file.{Files, Path}
 
-import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.{count, expr, window}
 import org.apache.spark.sql.streaming.StreamingQueryException
-import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, at, d, o, row}
-import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
+import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, at, d, o}
 import org.apache.spark.sql.streamjoin.{Frames, SparkTest}
-import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame}
 
-/**
- * Joins that are added on top of a running query, and removed from its top. All queries read the
- * streams `o`, `d` and `e`, because Spark finds sources without a name by their positions.
- */
-class AddedJoinsSuite extends AnyFunSuite with TemporalTest {
-  private type Query = Streams => DataFrame
-
-  private val Evolve = "spark.streamjoin.evolve"
+/** Joins that are added on top of a running query, and removed from its top. */
+class AddedJoinsSuite extends AnyFunSuite with AddedTest {
   private val noData = "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
-
-  private def e(id: String, time: String, v: Int): (String, Row) = "e" -> row(id, time, v)
-
-  /** Orders with their deliveries. */
-  private def lower(streams: Streams): DataFrame =
-    hourly("inner")(streams).selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b").as("f")
-
-  /** And the rows of the third stream, as they come. */
-  private val one: Query = streams =>
-    lower(streams).selectExpr("a", "b").union(streams.marked("e").selectExpr("v AS a", "v AS b"))
-
-  private val Above = "f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"
-
-  private def two(how: String = "left_outer"): Query = streams =>
-    lower(streams).join(streams.marked("e"), expr(Above), how).selectExpr("a", "b", "e.v AS c")
-
-  private val before: Seq[Seq[(String, Row)]] = Seq(
-    Seq(o("a", "10:00", 1), d("a", "10:10", 2), e("a", "10:20", 3)),
-    Seq(o("b", "10:30", 4))
-  )
-
-  /** The first batch of the changed query, and those that follow. */
-  private val after: Seq[Seq[(String, Row)]] = Seq(
-    Seq(d("b", "10:40", 5), e("a", "10:50", 6), e("b", "10:45", 7)),
-    Seq(o("c", "11:00", 8), d("c", "11:00", 9), e("c", "11:30", 10)),
-    Seq(o("g", "11:10", 11), d("g", "11:20", 12)),
-    Seq("23:00", "23:01").flatMap(time => end(time) :+ e("over", time, 999))
-  )
-
-  /** Rows that have come before the join do not get into it: order 1 has no row 6. */
-  private val added = Seq("11 12 -", "4 5 7", "8 9 10")
 
   /** What the join would have kept is gone. */
   private val removed = Seq("10 10", "11 12", "4 5", "6 6", "7 7", "8 9")
-
-  private def fed(query: Query, rows: Seq[Seq[(String, Row)]]): Job = {
-    val made = job(query)
-    running(made)(job => rows.foreach(rows => job.feed(rows: _*)))
-    made
-  }
-
-  private def output(job: Job): Seq[String] =
-    withoutEnd(job.seen.distinctBy(_.id).flatMap(_.rows)).sorted
-
-  private def continued(job: Job, rows: Seq[Seq[(String, Row)]] = after): Seq[String] =
-    running(job) { job =>
-      rows.foreach(rows => job.feed(rows: _*))
-      output(job)
-    }
-
-  private def allow[T](body: => T): T = withConf(Evolve -> "allow")(body)
-
-  private def evolution(of: Job, query: Query): Seq[Seq[String]] =
-    streamjoin.StreamJoin
-      .evolution(query(newStreams()), of.checkpoint)
-      .collect()
-      .map(_.toSeq.map(String.valueOf(_: Any)))
-      .toSeq
 
   // What becomes of the rows.
 
@@ -157,27 +94,6 @@ class AddedJoinsSuite extends AnyFunSuite with TemporalTest {
     withConf(Evolve -> "exact")(
       assert(continued(last, Seq(Seq(o("z", "23:30", 7), d("z", "23:30", 8)))) == Seq("23:30 7"))
     )
-  }
-
-  test("an as-of join with a tolerance is added, and one without is rejected") {
-    def closest(tolerance: Option[String]): Query = streams => {
-      val joined = lower(streams).join(streams.marked("e"), expr("f.id = e.id"), "left_outer")
-      Frames
-        .inDirection(joined, "backward", allowsExact = true, tolerance, ordered = true)
-        .selectExpr("a", "e.v AS c")
-    }
-    val old = fed(one, before)
-    allow {
-      val error = startError(old, closest(None))
-      assert(error.getMessage.contains("which hold until the next one of their key"))
-      // The version at 10:20 has come before. Order 1 gets a second delivery.
-      val rows = Seq(
-        Seq(o("a", "10:35", 20), d("a", "10:40", 21), e("b", "10:30", 22), d("b", "10:40", 5)),
-        after.last
-      )
-      val changed = old.successor(closest(Some("1 hour")))
-      assert(continued(changed, rows) == Seq("1 -", "20 -", "4 22"))
-    }
   }
 
   // Attempts.
@@ -290,13 +206,6 @@ class AddedJoinsSuite extends AnyFunSuite with TemporalTest {
       assert(output(job).filterNot(_.startsWith("23:")) == Seq("12:00 1"))
       assert(job.dropped == 1)
     })
-  }
-
-  private def isRejected(old: Job, query: Query, text: String): Assertion = allow {
-    val error = startError(old, query)
-    assert(error.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED")
-    assert(error.getMessage.contains(text), error.getMessage)
-    assert(evolution(old, query).exists(row => row(4) == "rejected" && row.last.contains(text)))
   }
 
   test("a join below an aggregation cannot be added") {

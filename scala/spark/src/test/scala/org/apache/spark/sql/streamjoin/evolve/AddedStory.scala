@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.evolve
 import scala.util.Random
 
 import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.Frames
 import org.apache.spark.sql.{DataFrame, Row}
 
 /**
@@ -10,17 +11,21 @@ import org.apache.spark.sql.{DataFrame, Row}
  * third one, or next to it the rows of the third one.
  *
  * @param upper
- *   none if the rows of `c` are emitted as they come
+ *   none if rows are emitted as they come
  */
-final private[evolve] case class AddedQuery(lower: Link, upper: Option[Link]) {
+final private[evolve] case class AddedQuery(lower: Link, upper: Option[Above]) {
+  import Above._
+
   private def isFiltered(link: Link) = link.joinType.filtered.isDefined
 
   private def second = if (isFiltered(lower)) "CAST(NULL AS INT)" else "b.v"
 
   def frame(input: String => DataFrame): DataFrame = {
     val joined = input("a").join(input("b"), expr(lower.condition), lower.how)
+    val none = "CAST(NULL AS INT)"
+    def alongside(rows: DataFrame) = rows.union(input("c").selectExpr(none, none, "v"))
     upper match {
-      case Some(by) =>
+      case Some(Joined(by)) =>
         joined
           .join(input("c"), expr(by.condition), by.how)
           .selectExpr(
@@ -28,17 +33,17 @@ final private[evolve] case class AddedQuery(lower: Link, upper: Option[Link]) {
             s"$second AS y",
             s"${if (isFiltered(by)) "CAST(NULL AS INT)" else "c.v"} AS z"
           )
-      case None =>
-        val none = "CAST(NULL AS INT)"
-        joined
-          .selectExpr("a.v AS x", s"$second AS y", s"$none AS z")
-          .union(input("c").selectExpr(none, none, "v"))
+      case Some(_) =>
+        val timed = joined.selectExpr("a.t AS t", "a.v AS x", s"$second AS y")
+        alongside(Frames.sorted(timed, "t").selectExpr("x", "y", s"$none AS z"))
+      case None => alongside(joined.selectExpr("a.v AS x", s"$second AS y", s"$none AS z"))
     }
   }
 }
 
-/** A random query, its rows, and the upper join added to it or removed. */
+/** A random query, its rows, and the upper join, or an order of time, added to it or removed. */
 final private[evolve] class AddedStory(seed: Int) {
+  import Above._
   import AddedStory._
   import ChangedChain.Null
 
@@ -53,7 +58,8 @@ final private[evolve] class AddedStory(seed: Int) {
   val isAdded: Boolean = seed % 2 == 0
   private val (lower, upper) = (
     link("b", "inner", "left_semi"),
-    link("c", "inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti")
+    if (random.nextInt(4) == 0) Sorted
+    else Joined(link("c", "inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti"))
   )
   private val (with1, with2) = (AddedQuery(lower, None), AddedQuery(lower, Some(upper)))
   val (before, after): (AddedQuery, AddedQuery) = if (isAdded) (with1, with2) else (with2, with1)
@@ -105,8 +111,7 @@ final private[evolve] class AddedStory(seed: Int) {
 
   /** The rows that a query is certain to emit if it gets these, and those that it may emit. */
   private def law(of: AddedQuery, items: Seq[Item], ofC: Seq[ChainRow], ends: Boolean) = of.upper match {
-    case None => (items.map(_.with3(None)) ++ ofC.map(c => Seq(Null, Null, c.v)), Nil)
-    case Some(by) =>
+    case Some(Joined(by)) =>
       val pairs = for (item <- items; c <- ofC if by.holds(item.a, c)) yield item -> c
       val (matched, unmatched) = items.partition(item => pairs.exists(_._1 == item))
       val alone = ofC.filterNot(c => pairs.exists(_._2 == c)).map(c => Seq(Null, Null, c.v))
@@ -124,6 +129,10 @@ final private[evolve] class AddedStory(seed: Int) {
       }
       // What waits when the join is removed is never emitted.
       if (ends) (certain ++ later, Nil) else (certain, later)
+    case other =>
+      val (rows, alone) = (items.map(_.with3(None)), ofC.map(c => Seq(Null, Null, c.v)))
+      // The same holds for rows that wait for their turn.
+      if (other.isEmpty || ends) (rows ++ alone, Nil) else (alone, rows)
   }
 
   private val first: Int = if (attempt == Abandoned) Int.MaxValue else at

@@ -100,7 +100,7 @@ class ChangedBatchSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("a mark without a batch is void") {
+  testLong("a mark without a batch is void") {
     withConf(changing: _*) {
       val idle = after(half.frame, 4).successor(two.frame)
       running(idle)(_.settle())
@@ -113,7 +113,7 @@ class ChangedBatchSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("a batch that another run has planned since start() is not one of the changed query") {
+  testLong("a batch that another run has planned since start() is not one of the changed query") {
     withConf(changing: _*) {
       val old = after(half.frame, 4)
       val changed = old.successor(two.frame)

@@ -18,20 +18,36 @@ final private[evolve] case class ChainRow(stream: String, id: Int, time: Int, v:
 /**
  * A join of the stream `a` with another one:
  * `other.t BETWEEN a.t + lowest AND a.t + highest AND (a.v + other.v) % 3 <> but`.
+ *
+ * @param by
+ *   another stream below, if its time counts in place of that of `a`
  */
-final private[evolve] case class Link(other: String, how: String, lowest: Int, highest: Int, but: Int) {
+final private[evolve] case class Link(
+    other: String,
+    how: String,
+    lowest: Int,
+    highest: Int,
+    but: Int,
+    by: String = "a"
+) {
   def joinType: JoinType = JoinType.named(how).get
 
   def pair: String = s"a.id = $other.id AND (a.v + $other.v) % 3 <> $but"
 
   def condition: String =
-    s"$pair AND $other.t BETWEEN a.t + INTERVAL $lowest MINUTES AND a.t + INTERVAL $highest MINUTES"
+    s"$pair AND $other.t BETWEEN $by.t + INTERVAL $lowest MINUTES AND $by.t + INTERVAL $highest MINUTES"
 
-  def isWithin(a: ChainRow, row: ChainRow): Boolean =
-    row.time - a.time >= lowest && row.time - a.time <= highest
+  /** @param rows those that are joined below, by stream */
+  def isWithin(rows: Map[String, ChainRow], row: ChainRow): Boolean = rows.get(by).exists { own =>
+    row.time - own.time >= lowest && row.time - own.time <= highest
+  }
 
-  def holds(a: ChainRow, row: ChainRow): Boolean =
-    a.id == row.id && isWithin(a, row) && (a.v + row.v) % 3 != but
+  def holds(a: ChainRow, row: ChainRow): Boolean = holds(Map("a" -> a), row)
+
+  def holds(rows: Map[String, ChainRow], row: ChainRow): Boolean = {
+    val a = rows("a")
+    a.id == row.id && isWithin(rows, row) && (a.v + row.v) % 3 != but
+  }
 }
 
 /** What is above the join of `a` and `b`. */
@@ -48,7 +64,11 @@ private[evolve] object Above {
   case object Windowed extends Above
 }
 
-final private[evolve] case class ChainQuery(below: Link, above: Above) {
+/**
+ * @param more
+ *   whether rows that are sorted have another column, which is 1000 times the first
+ */
+final private[evolve] case class ChainQuery(below: Link, above: Above, more: Boolean = false) {
   import Above._
 
   /** The columns of the output, after the time by which it is sorted. */
@@ -65,11 +85,17 @@ final private[evolve] case class ChainQuery(below: Link, above: Above) {
     val named = columns.map(column => s"$column AS ${column.head}")
     above match {
       case Joined(by) =>
-        joined(below.condition).join(input("c"), expr(by.condition), by.how).selectExpr(columns: _*)
+        // A join of pairs keeps both times of each, whatever its bound is.
+        val both = if (below.how == "inner") " AND c.t < greatest(a.t, b.t) + INTERVAL 9999 DAYS" else ""
+        joined(below.condition).join(input("c"), expr(by.condition + both), by.how).selectExpr(columns: _*)
       case Sorted =>
+        val added = Option.when(more)("a.v * 1000 AS more")
+        val shown = named.map(_.takeRight(1))
+        // Rows from before the column was added have null in it.
+        val first = if (more) "IF(more <> a * 1000, -777, a)" else shown.head
         Frames
-          .sorted(joined(below.condition).selectExpr("a.t AS t" +: named: _*), "t")
-          .selectExpr("unix_micros(t)" +: named.map(_.takeRight(1)): _*)
+          .sorted(joined(below.condition).selectExpr("a.t AS t" +: (named ++ added): _*), "t")
+          .selectExpr("unix_micros(t)" +: first +: shown.tail: _*)
       case Windowed =>
         val windows = JoinWindows(Map(Side.Right -> JoinWindow(below.highest * 60000000L, true)))
         Frames.windows(joined(below.pair), windows).selectExpr("unix_micros(rowtime)" +: columns: _*)
@@ -92,7 +118,7 @@ final private[evolve] class ChangedChain(seed: Int) {
   private val isUpper = random.nextInt(3) == 0
 
   val before: ChainQuery = random.nextInt(4) match {
-    case 0 => ChainQuery(link("b", "inner", "left_outer", "left_anti"), Sorted)
+    case 0 => ChainQuery(link("b", "inner", "left_outer", "left_anti"), Sorted, more = random.nextBoolean())
     case 1 =>
       val window = link("b", "inner", "left_outer").copy(lowest = 0, highest = random.between(5, 30))
       ChainQuery(window, Windowed)
@@ -100,8 +126,11 @@ final private[evolve] class ChangedChain(seed: Int) {
       // What a join above a changed one sees is known; when it sees a padded row is not.
       val below =
         if (isUpper) link("b", "inner") else link("b", "inner", "left_outer", "left_semi", "left_anti")
-      ChainQuery(below, Joined(link("c", "inner", "left_outer", "left_semi", "left_anti")))
+      val above = link("c", "inner", "left_outer", "left_semi", "left_anti")
+      ChainQuery(below, Joined(if (isUpper && random.nextBoolean()) byOther(above) else above))
   }
+
+  private def byOther(of: Link): Link = of.copy(by = if (of.by == "a") "b" else "a")
 
   private def changes(of: Link, isWindow: Boolean): Seq[(String, Link)] = {
     val less = of.copy(highest = of.highest - random.between(1, 1 + (of.highest - of.lowest)))
@@ -117,8 +146,13 @@ final private[evolve] class ChangedChain(seed: Int) {
 
   private val change: (String, ChainQuery) = before.above match {
     case Joined(by) if isUpper =>
-      val (name, link) = one(changes(by, isWindow = false): _*)
+      val others = changes(by, isWindow = false).flatMap { case (name, link) =>
+        Seq(name -> link, s"by another time, $name" -> byOther(link))
+      }
+      val (name, link) = one(others :+ "by another time" -> byOther(by): _*)
       s"the upper join $name" -> before.copy(above = Joined(link))
+    case Sorted if random.nextInt(3) == 0 =>
+      s"the order with${if (before.more) "out" else ""} another column" -> before.copy(more = !before.more)
     case above =>
       val (name, link) = one(changes(before.below, above == Windowed): _*)
       s"the join of a and b $name" -> before.copy(below = link)
@@ -167,7 +201,7 @@ final private[evolve] class ChangedChain(seed: Int) {
    * @param to
    *   the last one
    */
-  private case class Item(values: Seq[Int], a: ChainRow, from: Int, to: Int)
+  private case class Item(values: Seq[Int], rows: Map[String, ChainRow], from: Int, to: Int)
 
   private def rows(stream: String) = batches.flatten.filter(_.stream == stream)
 
@@ -180,14 +214,19 @@ final private[evolve] class ChangedChain(seed: Int) {
         Seq(is).filter(_ => item.to.max(row.batch) >= at)
       // What the old query did not need may have left.
       if (certainly)
-        queries.forall(_.holds(item.a, row)) && (queries == Seq(was) || was.isWithin(item.a, row))
-      else queries.exists(_.holds(item.a, row))
+        queries.forall(_.holds(item.rows, row)) && (queries == Seq(was) || was.isWithin(item.rows, row))
+      else queries.exists(_.holds(item.rows, row))
     }
     def pairs(items: Seq[Item], certainly: Boolean) = for {
       item <- items
       row <- rows(was.other)
       if matches(item, row, certainly)
-    } yield item.copy(item.values :+ row.v, from = item.from.max(row.batch), to = item.to.max(row.batch))
+    } yield item.copy(
+      item.values :+ row.v,
+      item.rows + (row.stream -> row),
+      from = item.from.max(row.batch),
+      to = item.to.max(row.batch)
+    )
     def alone(items: Seq[Item], certainly: Boolean) =
       items
         .filterNot(item => rows(was.other).exists(matches(item, _, !certainly)))
@@ -210,7 +249,7 @@ final private[evolve] class ChangedChain(seed: Int) {
   }
 
   private val law: Law = {
-    val begin = rows("a").map(a => Item(Seq(a.v), a, a.batch, a.batch))
+    val begin = rows("a").map(a => Item(Seq(a.v), Map("a" -> a), a.batch, a.batch))
     val below = joined(Law(begin, begin), before.below, after.below)
     (before.above, after.above) match {
       case (Joined(was), Joined(is)) => joined(below, was, is)

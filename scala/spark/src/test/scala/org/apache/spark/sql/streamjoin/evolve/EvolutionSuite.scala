@@ -114,7 +114,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     ("a semi join", hour.copy("left_outer"), hour.copy("left_semi"))
   )
 
-  for ((name, was, is) <- if (SparkTest.isLong) changes else changes.take(2)) {
+  for ((name, was, is) <- if (SparkTest.isLong) changes else changes.take(1)) {
     test(s"$name: the first batch of the change runs again, with the same rows") {
       withConf(noData, Evolve -> "allow") {
         val oracle = new ChangedQueryOracle(noData = false)
@@ -201,7 +201,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     .agg(count("*").as("n"))
     .selectExpr("w.start AS a", "n AS b")
 
-  test("an aggregation above a wider join opens no window again") {
+  testLong("an aggregation above a wider join opens no window again") {
     withConf(Evolve -> "allow") {
       val was = half
       val oracle = new ChangedQueryOracle
@@ -250,7 +250,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     Frames.sorted(joined, "t").selectExpr("t AS a", "a AS b")
   }
 
-  test("an order above a wider join never goes back") {
+  testLong("an order above a wider join never goes back") {
     withConf(Evolve -> "allow") {
       val old = after(ordered(half), 5)
       val next = old.successor(ordered(two))
@@ -282,7 +282,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("a join above a wider one emits each of its rows once") {
+  testLong("a join above a wider one emits each of its rows once") {
     withConf(Evolve -> "allow") {
       def more(job: Job, batch: Int) =
         job.feed(

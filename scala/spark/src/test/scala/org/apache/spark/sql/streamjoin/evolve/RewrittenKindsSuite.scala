@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.evolve
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, d, o}
+import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, at, d, o}
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.{Frames, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
@@ -129,7 +129,7 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
     assert(found == expected)
   }
 
-  test("a join that was taken over from Spark's own") {
+  testLong("a join that was taken over from Spark's own") {
     val query: Query = in => streams => in.select(join(in, streams, Hourly))
     val first = Inputs(more = false, "INT")
     def out(job: Job, batches: Range) = running(job)(job => batches.flatMap(fed(job, _, Set("o", "d"))))
@@ -160,5 +160,41 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
         cause
       )
     }
+  }
+
+  // Equalities.
+
+  private val inHour = Some("1 hour")
+  private val both = "o.id = d.id AND o.v = d.v"
+
+  test("an equality is added to an as-of join with a tolerance") {
+    val old = job(values(asof(tolerance = inHour)))
+    running(old) { job =>
+      job.feed(d("a", "10:00", 1), d("a", "10:10", 2), "d" -> Row("a", at("10:12"), null), o("a", "10:20", 1))
+    }
+    val next = old.successor(values(asof(on = both, tolerance = inHour)))
+    withConf(Evolve -> "exact", StreamJoinConf.Partitions.key -> "3")(running(next) { job =>
+      // The closest one of its id, by which it would have been joined, has another value.
+      job.feed(o("a", "10:50", 2), o("a", "10:40", 3), d("a", "10:30", 3))
+      // The one without a value matches nothing any longer.
+      assert(job.state._2 == 3)
+      assert(ended(job, "11:00", "13:00", "13:01") == Seq("1 1", "2 2", "3 3"))
+    })
+  }
+
+  test("an equality cannot be added where only the newest version of each key is kept") {
+    def isRejected(was: Streams => DataFrame, is: Streams => DataFrame, advice: String) = {
+      val old = job(was)
+      running(old)(_.feed(d("a", "10:00", 1), o("a", "10:20", 1)))
+      withConf(Evolve -> "allow") {
+        val error = startError(old, is)
+        assert(error.getMessageParameters.get("what") == "equality")
+        assert(error.getMessage.contains(advice), error.getMessage)
+      }
+    }
+    isRejected(values(asof()), values(asof(on = both)), "only the newest version of each key is in state")
+    val others = "keep the old equalities, to which more can be added"
+    isRejected(values(asof(tolerance = inHour)), values(asof(on = "o.v = d.v", tolerance = inHour)), others)
+    isRejected(values(asof(on = both, tolerance = inHour)), values(asof(tolerance = inHour)), others)
   }
 }

@@ -272,7 +272,7 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("keys that depend on the session's time zone are computed again") {
+  testLong("keys that depend on the session's time zone are computed again") {
     val on = "o.id = d.id AND to_date(o.t) = to_date(d.t) AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
     val daily = picked("left_outer", on)
     def isLater(v: Int) = v >= 100 * N

@@ -101,7 +101,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a file manager that the user has chosen stays") {
+  testLong("a file manager that the user has chosen stays") {
     for (choice <- Seq(context, system)) withConf(setting -> choice)(running(job(picked())) { job =>
       job.feed(story.head: _*)
       assert(spark.conf.get(setting) == choice)
@@ -109,7 +109,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
     })
   }
 
-  test("with streamjoin disabled, Spark chooses the file manager, also after a query that used ours") {
+  testLong("with streamjoin disabled, Spark chooses the file manager, also after a query that used ours") {
     withoutChoice {
       withConf("spark.streamjoin.enabled" -> "false") {
         running(job(picked()))(_.feed(story.head: _*))

@@ -123,7 +123,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
 
   for {
     ((name, settings), from) <- stores.zipWithIndex
-    (kind, query) <- SparkTest.part(queries, every = 10, 3 * from)
+    (kind, query) <- SparkTest.part(queries, every = 12, 3 * from)
   } test(s"$kind, $name") {
     withConf(settings: _*) {
       val changed = job(query)

@@ -153,7 +153,7 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
       some.foreach(failing.at)
     }
 
-  test("slow files do not change the output") {
+  testLong("slow files do not change the output") {
     withFiles {
       FailingFiles.delay(millis = 15)
       try

@@ -47,21 +47,22 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
   private lazy val uninterrupted: Seq[String] =
     running(job(picked("full_outer")))(job => story.flatMap(rows => job.feed(rows: _*)))
 
-  for ((name, settings) <- stores) test(s"stopped and started after every batch: $name") {
-    withConf(settings: _*) {
-      running(job(picked("full_outer"))) { job =>
-        val out = story.flatMap { rows =>
-          val out = job.feed(rows: _*)
-          job.restart()
-          out
+  for ((name, settings) <- SparkTest.part(stores, every = 3, from = 2))
+    test(s"stopped and started after every batch: $name") {
+      withConf(settings: _*) {
+        running(job(picked("full_outer"))) { job =>
+          val out = story.flatMap { rows =>
+            val out = job.feed(rows: _*)
+            job.restart()
+            out
+          }
+          assert(out == uninterrupted)
+          assert(out.sorted == out.distinct.sorted)
         }
-        assert(out == uninterrupted)
-        assert(out.sorted == out.distinct.sorted)
       }
     }
-  }
 
-  for ((name, settings) <- stores.filter(_._1.contains("format 2")) :+ stores.head)
+  for ((name, settings) <- SparkTest.part(stores.filter(_._1.contains("format 2")) :+ stores.head, every = 2))
     test(s"the last batch runs again every time: $name") {
       withConf(settings: _*) {
         running(job(picked("full_outer"))) { job =>
@@ -134,7 +135,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
     intercept[IllegalArgumentException](withConf(cap -> "0")(())): Unit
   }
 
-  test("the same rows cut into other batches give the same output") {
+  testLong("the same rows cut into other batches give the same output") {
     val rows = story.flatten.filterNot(_._2.getString(0) == "late")
     val outs = Seq(1, 2, 5, 100).map { size =>
       running(job(picked("full_outer"))) { job =>

@@ -102,7 +102,7 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
     }
   }
 
-  test("a take-over by another query starts again from the state of Spark") {
+  testLong("a take-over by another query starts again from the state of Spark") {
     val sparks = job(picked("left_outer"))
     starting(sparks, plain)
     story.take(3).foreach(fed(sparks, _))

@@ -16,7 +16,7 @@ import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
   import JoinTest._
 
-  test("a batch that Spark's own join has planned is run by it") {
+  testLong("a batch that Spark's own join has planned is run by it") {
     for (how <- SparkTest.part(Seq("full_outer", "left_semi"), every = 2)) {
       val expected = ofSpark(join(how))
       val made = job(join(how))

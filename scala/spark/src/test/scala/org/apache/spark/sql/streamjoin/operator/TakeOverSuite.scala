@@ -92,7 +92,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
     }
   }
 
-  test("a query that began in format 1") {
+  testLong("a query that began in format 1") {
     val expected = ofSpark(picked("inner"))
     val made = job(picked("inner"))
     try {
@@ -195,7 +195,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
     assert(inside(takenOver(query)) == expected)
   }
 
-  test("a shorter list of columns, and another number of partitions") {
+  testLong("a shorter list of columns, and another number of partitions") {
     val expected = ofSpark(picked())
     val made = job(hourly("left_outer")(_).selectExpr("o.v AS a", "d.v AS b", "upper(d.id)"))
     starting(made, plain)

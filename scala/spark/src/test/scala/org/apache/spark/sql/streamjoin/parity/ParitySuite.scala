@@ -42,9 +42,9 @@ class ParitySuite extends AnyFunSuite with ParityTest {
     ParityRuns.cases
   ).flatten
 
-  /** `make test` takes every 15th query, `make test-long` all; or those with a text in it. */
+  /** `make test` takes every 20th query, `make test-long` all; or those with a text in it. */
   private val some = sys.env.get("STREAMJOIN_PARITY") match {
-    case None => all.indices.filter(_ % 15 == 0).map(all)
+    case None => all.indices.filter(_ % 20 == 0).map(all)
     case Some("all") => all
     case Some(text) => all.filter(_.name.contains(text))
   }
@@ -53,7 +53,7 @@ class ParitySuite extends AnyFunSuite with ParityTest {
 
   /** `make test` has each query with one of the settings. */
   private val tables = ParityTables.settings.zipWithIndex.map { case ((name, settings), number) =>
-    (name, settings, SparkTest.part(ParityTables.queries, every = 6, from = number))
+    (name, settings, SparkTest.part(ParityTables.queries, every = 9, from = number))
   }
 
   testAll[(String, Seq[(String, String)], Seq[String])](tables, "joins of static tables " + _._1) {

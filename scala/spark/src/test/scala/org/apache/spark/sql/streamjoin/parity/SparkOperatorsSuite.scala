@@ -218,7 +218,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("transformWithState in Scala passes the event time of its rows on") {
+  testLong("transformWithState in Scala passes the event time of its rows on") {
     val query = (streams: Streams) => {
       val passed = streams
         .marked("o")

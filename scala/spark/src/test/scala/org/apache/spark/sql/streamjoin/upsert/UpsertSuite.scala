@@ -392,7 +392,7 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(tries(1, new IllegalArgumentException("null")) == -1)
   }
 
-  test("random changes in random batches, some of which run again") {
+  testLong("random changes in random batches, some of which run again") {
     val table = created("memory.shop.random")
     for (seed <- 0 until SparkTest.seeds(1)) {
       spark.sql(s"DELETE FROM $table WHERE true")

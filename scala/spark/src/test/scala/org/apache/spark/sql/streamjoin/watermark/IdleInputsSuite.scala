@@ -427,10 +427,10 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("without idle inputs, watermark entries have no more than column and watermark") {
+  test("without idle inputs, watermark entries have no more than column, watermark and newest time") {
     running(hourly()) { (job, _) =>
       job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
-      assert(keys(job, 1).flatMap(_.fieldNames().asScala).toSet == Set("column", "watermarkMs"))
+      assert(keys(job, 1).flatMap(_.fieldNames().asScala).toSet == Set("column", "watermarkMs", "newestMs"))
     }
   }
 }

@@ -31,6 +31,7 @@ import org.apache.spark.sql.streamjoin.joins.order.ImposeOrder
 import org.apache.spark.sql.streamjoin.joins.temporal.DeclaredVersions
 import org.apache.spark.sql.streamjoin.observe.publish.RecentFigures
 import org.apache.spark.sql.streamjoin.observe.read._
+import org.apache.spark.sql.streamjoin.registry.ArrangedJoins
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row, SparkSession}
 
@@ -72,7 +73,8 @@ private[streamjoin] object TableFunction {
     },
     "sj_bounds" -> (call => UnresolvedBounds(call.arguments[LogicalPlan]("query"))),
     "sj_evolution" -> { call =>
-      UnresolvedEvolution(call.arguments[LogicalPlan]("query"), call.arguments.text("checkpoint"))
+      val (query, checkpoint) = (call.arguments[LogicalPlan]("query"), call.arguments.text("checkpoint"))
+      UnresolvedEvolution(query, checkpoint, ArrangedJoins.in)
     },
     "sj_late_rows" -> lateRows,
     "sj_explain_analyze" -> explainAnalyze,

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.evolve.RecordedValue
 
 import streamjoin.core.{Side, Watermark}
 
@@ -123,6 +124,10 @@ final private[streamjoin] case class CarriedKey(
   /** For the checkpoint: a value that is stored must mean the same after a restart. */
   def description(text: Expression => String): String = {
     val limit = max.micros.fold("")(micros => s" at most $micros us")
-    s"${side.name}: ${text(bound.value)} in zone ${EquiKeys.zone(Seq(bound.value))}, ${max.beyond}$limit"
+    s"${side.name}: ${text(bound.value)} in zone $zone, ${max.beyond}$limit"
   }
+
+  def record: RecordedValue = RecordedValue(key, zone, max.beyond, time, max.micros)
+
+  private def zone: String = EquiKeys.zone(Seq(bound.value))
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.streamjoin.evolve.RecordedInterval
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint}
 
-import streamjoin.core.{JoinType, Side, TimeBounds}
+import streamjoin.core.{JoinType, Side, TimeBound, TimeBounds}
 
 /** How the rows of both inputs get to the same task. */
 sealed private[streamjoin] trait Routing {
@@ -116,6 +116,10 @@ final private[streamjoin] case class IntervalJoinSpec(
 
   override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
+
+  override def known: Seq[TimeBound] = bounds.constraints
+
+  override def leavesBy(key: Int): Option[Int] = bounds.bounded(sides(key)).find(sides.indices.contains)
 
   /**
    * The watermark keys whose output watermarks depend on the lowest time in state, as far as tasks

@@ -265,7 +265,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
           bounds,
           tightest,
           rest.fold("true")(form(_)),
-          record(form, bounds, others.zip(uses), routing),
+          record(form, bounds, written.zip(uses), routing),
           uses,
           ordinal,
           known,
@@ -282,9 +282,10 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         routing: Routing
     ): RecordedInterval = {
       def texts(of: ConjunctUse) = uses.collect {
-        case (conjunct, `of`) if condition.bounds(conjunct).isEmpty => form(conjunct)
+        case (conjunct, `of`) if condition.bounds(conjunct).isEmpty && !isCarried(conjunct) => form(conjunct)
       }
       RecordedInterval(
+        Nil,
         times.map(form(_)) ++ carried.map(one => form(one.bound.value)),
         Side.both.flatMap(side => marked(side).map(_ => side)) ++ carried.map(_.side),
         times.indices.filter(key => EventTime.isWindow(times(key))),
@@ -293,9 +294,12 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         texts(ConjunctUse.OfPair),
         routing.toString,
         equalities(form),
-        carried.map(_.key)
+        carried.map(_.record)
       )
     }
+
+    private def isCarried(conjunct: Expression): Boolean =
+      byValue.exists(_.conjunct.semanticEquals(conjunct))
 
     private def equalities(form: NormalForm): Seq[String] =
       leftKeys.zip(rightKeys).map { case (left, right) => s"${form(left)} = ${form(right)}" }

@@ -82,20 +82,36 @@ final private[streamjoin] case class StreamIntervalJoin(
         "left_columns" -> NormalForm.columns(left.output),
         "right_columns" -> NormalForm.columns(right.output)
       ),
-      plan.record.properties ++ Side.both.map { side =>
+      record.properties ++ Side.both.map { side =>
         RecordedRows.property(Some(side.name)) -> rowsOf(side).json
       }
     )
   }
 
+  private def input(side: Side): LogicalPlan = if (side == Side.Left) left else right
+
+  /** With the names of the columns, which are those of the rows in state. */
+  private def record: RecordedInterval = plan.record.named(
+    times.indices.map(key =>
+      s"${plan.sides(key).name}.${RowsOfInput.name(times(key), input(plan.sides(key)))}"
+    ),
+    carried.zip(plan.carried).map { case (stored, key) =>
+      val value = stored match {
+        case CarriedValue(value, _, _, _) => value
+        case column => column
+      }
+      value.references.toSeq.map(RowsOfInput.name(_, input(key.side))).sorted
+    }
+  )
+
   /** The rows of a side in state. */
   private def rowsOf(side: Side): RecordedRows = {
-    val (input, keys) = if (side == Side.Left) (left, leftKeys) else (right, rightKeys)
+    val keys = if (side == Side.Left) leftKeys else rightKeys
     val inBounds =
       plan.inBounds(side).map(key => if (key < times.size) times(key) else carried(key - times.size))
     val expiring = plan.bounds.bounded(side).size
-    val layout = SideLayout(input.output, keys, inBounds, expiring)
-    RowsOfInput(input, layout.stored, layout.layout, deciding = keys ++ inBounds ++ conjuncts)
+    val layout = SideLayout(input(side).output, keys, inBounds, expiring)
+    RowsOfInput(input(side), layout.stored, layout.layout, deciding = keys ++ inBounds ++ conjuncts)
   }
 
   /**

@@ -4,7 +4,7 @@ import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
-import streamjoin.core.Watermark
+import streamjoin.core.{TimeBound, Watermark}
 
 /**
  * The plan of an order, as data: computed once, by analysis.
@@ -36,6 +36,7 @@ final private[streamjoin] case class OrderSpec(
     maxLagMicros: IndexedSeq[Option[Long]],
     span: Long,
     below: Option[FirstPartitions],
+    override val known: Seq[TimeBound],
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 

@@ -14,6 +14,8 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
+import streamjoin.core.TimeBound
+
 /** Converts a [[RowtimeOrder]] to a [[StreamOrder]], or rejects it with an error. */
 private[streamjoin] object RecognizeOrder extends Recognizer {
 
@@ -92,13 +94,16 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
   ): StreamOrder = {
     val others = lineage.columns(order.child).map(_._1).filter(_.exprId != order.time.exprId)
     val times = order.time +: others
+    val lags = maxLagMicros(order, times)
     val plan = OrderSpec(
       ordinal,
       time,
       center,
-      maxLagMicros(order, times),
+      lags,
       order.span,
-      partitionsBelow(order.child)
+      partitionsBelow(order.child),
+      RowConstraintsOf(order.child).among(times.map(_.exprId)).filter(_.in != 0) ++
+        lags.zipWithIndex.collect { case (Some(lag), key) if key != 0 => TimeBound(key, 0, lag) }
     )
     StreamOrder(order.child, times, order.windows, plan)
   }

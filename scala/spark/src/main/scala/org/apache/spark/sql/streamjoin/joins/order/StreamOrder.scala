@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.streamjoin.analysis.{NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.checkpoint.{RecordedRows, RowsOfInput}
+import org.apache.spark.sql.streamjoin.evolve.TimeNames
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 
@@ -67,7 +68,7 @@ final private[streamjoin] case class StreamOrder(
     Map(RecordedRows.property(None) -> {
       val layout = new OrderLayout(child.output, times.head, bucketWidth = 1L).rows
       RowsOfInput(child, child.output, layout, deciding = times).json
-    })
+    }) ++ TimeNames.properties(times.map(RowsOfInput.name(_, child)))
   )
 
   override protected def withNewChildInternal(newChild: LogicalPlan): StreamOrder = copy(child = newChild)

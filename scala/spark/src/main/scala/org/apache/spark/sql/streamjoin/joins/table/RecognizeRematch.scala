@@ -61,7 +61,8 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
           .zip(join.key)
           .map { case (column, part) => s"${column.name} = ${form(part.probe)}" }
           .mkString(", "),
-        EquiKeys.zone(join.key.map(_.probe))
+        EquiKeys.zone(join.key.map(_.probe)),
+        known.among((written.time +: others.map(_._1)).map(_.exprId))
       )
     )
   }

@@ -20,6 +20,8 @@ import org.apache.spark.sql.streamjoin.plans.{
 }
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraints}
 
+import streamjoin.core.TimeBound
+
 /**
  * The definition of an outer join with a table that buffers unmatched rows, as data; derived once,
  * during analysis.
@@ -37,6 +39,8 @@ import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint
  *   its key columns and what they equal, as text that is stable across runs
  * @param zone
  *   time zone in which keys are computed ([[EquiKeys.zone]])
+ * @param known
+ *   constraints between the event times of each row of the stream
  */
 final private[streamjoin] case class RematchJoinSpec(
     ordinal: Int,
@@ -46,6 +50,7 @@ final private[streamjoin] case class RematchJoinSpec(
     table: String,
     keys: String,
     zone: String,
+    override val known: Seq[TimeBound],
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 

@@ -71,11 +71,12 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         watermarks,
         maxLagMicros(found, others),
         found.isLeftOuter,
-        pairs.map { case (l, r, nullSafe) => keyText(l, r, nullSafe, form) }.mkString(", "),
+        pairs.map { case (l, r, nullSafe) => keyText(l, r, nullSafe, form) },
         EquiKeys.zone(leftKeys ++ rightKeys),
         found.condition.fold("true")(form(_)),
         found.terms,
-        found.keyInWords
+        found.keyInWords,
+        RowConstraintsOf(found.left).among((times ++ others).map(_.exprId))
       ),
       found.ordered,
       found.unavailable,

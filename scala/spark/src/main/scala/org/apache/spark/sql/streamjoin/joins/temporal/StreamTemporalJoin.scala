@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.streamjoin.analysis.{EquiKeys, NormalForm, RowConstraintsOf, SpecifiedNode}
 import org.apache.spark.sql.streamjoin.checkpoint.{RecordedRows, RowsOfInput}
+import org.apache.spark.sql.streamjoin.evolve.{Equalities, TimeNames}
 import org.apache.spark.sql.streamjoin.plans.{OperatorDescription, RowtimeNode}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.{Metadata, MetadataBuilder}
@@ -84,7 +85,7 @@ final private[streamjoin] case class StreamTemporalJoin(
       "allow_exact_matches" -> plan.rule.allowsExact.toString,
       "tolerance_micros" -> plan.rule.tolerance.fold("none")(_.toString),
       "history_micros" -> plan.rule.history.toString,
-      "equality" -> plan.keys,
+      "equality" -> plan.equalities.mkString(", "),
       EquiKeys.ZoneProperty -> plan.zone,
       "times" -> times.take(2).map(time => NormalForm.lasting(time.name)).mkString(", "),
       "operation" -> operation.fold("none")(column => NormalForm.lasting(column.name)),
@@ -97,8 +98,12 @@ final private[streamjoin] case class StreamTemporalJoin(
     Map(
       RecordedRows.property(Some(Side.Left.name)) -> rowsOf(left, times.head, keys = Nil).json,
       RecordedRows.property(Some(Side.Right.name)) -> rowsOf(right, times(1), rightKeys).json
-    )
+    ) ++ TimeNames.properties(times.map(nameOf)) ++ Equalities.properties(plan.equalities)
   )
+
+  private def nameOf(column: Attribute): String =
+    if (left.outputSet.contains(column)) s"left.${RowsOfInput.name(column, left)}"
+    else s"right.${RowsOfInput.name(column, right)}"
 
   private def rowsOf(input: LogicalPlan, time: Attribute, keys: Seq[Attribute]): RecordedRows = RowsOfInput(
     input,

@@ -211,7 +211,7 @@ final private[streamjoin] case class TemporalJoinExec(
         (if (rule.allowsExact) "" else ", not at the same time") +
         rule.tolerance.fold("")(by => s", within ${DurationText.of(by)}") +
         (if (rule.history == 0) "" else s", history ${DurationText.of(rule.history)}"),
-      (if (leftKeys.isEmpty) "no equality" else s"equality ${plan.keys}") +
+      (if (leftKeys.isEmpty) "no equality" else s"equality ${plan.equalities.mkString(", ")}") +
         plan.keyInWords.fold("")(", " + _),
       condition.map(names.text).fold("no other condition")("condition " + _),
       s"${names.name(Side.Right)} kept " +

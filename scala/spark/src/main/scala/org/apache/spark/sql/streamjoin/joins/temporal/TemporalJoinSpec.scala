@@ -4,7 +4,7 @@ import org.apache.spark.sql.streamjoin.analysis.{AwaitedKeys, OperatorSpec}
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-import streamjoin.core.{AsOf, JoinType}
+import streamjoin.core.{AsOf, JoinType, TimeBound}
 
 /**
  * The definition of a temporal join, as data; derived once, during analysis.
@@ -17,8 +17,8 @@ import streamjoin.core.{AsOf, JoinType}
  * @param maxLagMicros
  *   by watermark key: the largest distance of a row's time behind that of its left row, in
  *   microseconds; none if unknown
- * @param keys
- *   the equalities as text, stable across runs
+ * @param equalities
+ *   as text, stable across runs
  * @param zone
  *   time zone in which keys are computed, if they depend on it
  * @param condition
@@ -34,17 +34,18 @@ final private[streamjoin] case class TemporalJoinSpec(
     watermarks: IndexedSeq[ColumnWatermark],
     maxLagMicros: IndexedSeq[Option[Long]],
     isLeftOuter: Boolean,
-    keys: String,
+    equalities: Seq[String],
     zone: String,
     condition: String,
     terms: AsOfTerms,
     keyInWords: Option[String] = None,
+    override val known: Seq[TimeBound] = Nil,
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 
   /** Without an equality, all rows have one key and go to one partition. */
   override def tasks: Option[FirstPartitions] =
-    Some(if (keys.isEmpty) FirstPartitions.One else FirstPartitions.AsSet)
+    Some(if (equalities.isEmpty) FirstPartitions.One else FirstPartitions.AsSet)
 
   override protected def outputKeys: Seq[Int] = maxLagMicros.indices
 

@@ -104,8 +104,12 @@ final private[temporal] case class TemporalTaskSpec(
 
   override def columns: Seq[Seq[Attribute]] = inputs.map(_.output)
 
-  override def mover(side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] =
-    MovedRow.staying(this, side, into)
+  /** A version without a key, which may be another one than before, is not kept. */
+  override def mover(side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] = {
+    val moved = MovedRow.staying(this, side, into)
+    val required = if (side == Side.Right.index) inputs(side).keyFields else Array.empty[Int]
+    (row, isMatched) => if (required.exists(row.isNullAt)) None else moved(row, isMatched)
+  }
 
   override def tableKeys: Seq[Int] = inputs(1).keyFields.toSeq
 

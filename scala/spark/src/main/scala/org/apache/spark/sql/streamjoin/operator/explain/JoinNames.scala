@@ -209,7 +209,7 @@ private[streamjoin] object JoinNames {
 
   private def origin(watermark: ColumnWatermark): Option[WatermarkId] = watermark match {
     case ColumnWatermark.Marked(origin) => Some(origin)
-    case ColumnWatermark.Shifted(_, column) => origin(column)
+    case ColumnWatermark.Shifted(_, column, _) => origin(column)
     case output: ColumnWatermark.Output => origin(output.columns(output.key))
     case _ => None
   }

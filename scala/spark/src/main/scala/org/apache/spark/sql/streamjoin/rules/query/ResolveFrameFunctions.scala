@@ -10,6 +10,7 @@ import org.apache.spark.sql.streamjoin.base.CallArguments
 import org.apache.spark.sql.streamjoin.evolve.UnresolvedEvolution
 import org.apache.spark.sql.streamjoin.front.functions.{FrameCall, FrameFunction}
 import org.apache.spark.sql.streamjoin.joins.interval.UnresolvedBounds
+import org.apache.spark.sql.streamjoin.registry.ArrangedJoins
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -75,7 +76,7 @@ final private[streamjoin] case class ResolveFrameFunctions(session: SparkSession
     }
     function.name match {
       case FrameFunction.Bounds => UnresolvedBounds(child)
-      case FrameFunction.Evolution => UnresolvedEvolution(child, values.text("checkpoint"))
+      case FrameFunction.Evolution => UnresolvedEvolution(child, values.text("checkpoint"), ArrangedJoins.in)
       case _ => FrameCall(function, values, columns, child)
     }
   }

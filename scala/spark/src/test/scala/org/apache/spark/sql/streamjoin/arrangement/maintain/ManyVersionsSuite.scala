@@ -44,7 +44,7 @@ class ManyVersionsSuite extends AnyFunSuite with OverwritingStore {
     }
   }
 
-  test("a reader that stands still keeps the changes after it, and no more than three bases") {
+  testLong("a reader that stands still keeps the changes after it, and no more than three bases") {
     onStore {
       val table = new Table(ArrangementFolder.root(newFolder("store")))
       table.run(20)

@@ -116,7 +116,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
     }
   }
 
-  test("SQL gives the same batches as the function") {
+  testLong("SQL gives the same batches as the function") {
     val minute = 60L * 1000000
     val both = JoinWindows(
       Map(Side.Left -> JoinWindow(5 * minute, false), Side.Right -> JoinWindow(10 * minute, false))

@@ -194,6 +194,16 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
       // One more, and one less.
       val second = "LEFT JOIN people AS again ON again.id = length(item)"
       val both = s"SELECT first.*, again.name AS other FROM ($first) AS first $second"
+      def shown(text: String) = streamjoin.StreamJoin
+        .evolution(sql(text)(memory(Orders).toDF()), stream.checkpoint)
+        .collect()
+        .map(_.toSeq.slice(1, 6).mkString("; "))
+        .toSeq
+      val name = Path.of(people.root).getFileName
+      val added = s"outer look-up of $name: (length(stream.item) = table.id)"
+      assert(shown(both) == Seq(s"look-up; none; $added; not affected; exact"))
+      assert(shown(first) == Nil)
+      assert(shown(first.replace("'A'", "'B'")).map(_.contains("rejected")) == Seq(true))
       assert(asked(sql(both))(Row(4, 1, "ox")) == Seq("Ada ox Bob"))
       no(sql(both.replace("'A'", "'B'")))
       assert(asked(sql(first))(Row(5, 1, "pan")) == Seq("Ada pan"))

@@ -51,7 +51,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     pairs.groupMapReduce(identity)(_ => 1L)(_ + _)
   }
 
-  test("a self-join of an arrangement sees whole versions while the arrangement is written") {
+  testLong("a self-join of an arrangement sees whole versions while the arrangement is written") {
     val it = stock()
     val moves = new Moves(new scala.util.Random(7))
     val self = deltaJoin(Seq("a" -> it, "b" -> it), On, Select)

@@ -24,7 +24,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     (joinType, number) <- JoinType.all.zipWithIndex
   } yield new Story(seed.toLong, condition, joinType, Seq("fail", "cut", "keep")((seed + at + number) % 3))
 
-  testAll[Story](SparkTest.part(all, every = 13), _.toString)(compare)
+  testAll[Story](SparkTest.part(all, every = 29), _.toString)(compare)
 
   private def compare(story: Story): Assertion = {
     val session = spark.newSession()
@@ -65,7 +65,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
       .take(if (SparkTest.isLong) 3 else 1)
   } yield condition -> beyond
 
-  for ((condition, beyond) <- SparkTest.part(controlled, every = 4, from = 1))
+  for ((condition, beyond) <- SparkTest.part(controlled, every = 14, from = 1))
     test(s"the same rows as without eviction, in less state, $beyond: $condition") {
       val story = Iterator
         .from(100)
@@ -230,10 +230,9 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
     val first = job(query(Simple), Columns)
     running(first)(_.feed(order("a", "10:00", "10:05")))
     for (
-      changed <- Seq("spark.streamjoin.maxLifetime" -> "7d", "spark.streamjoin.beyondMaxLifetime" -> "cut");
-      evolve <- Seq("reject", "allow")
+      changed <- Seq("spark.streamjoin.maxLifetime" -> "7d", "spark.streamjoin.beyondMaxLifetime" -> "cut")
     ) {
-      val error = withConf(changed, "spark.streamjoin.evolve" -> evolve) {
+      val error = withConf(changed) {
         intercept[Exception](running(first.successor(query(Simple)))(_.settle()))
       }
       assert(SparkTest.errorClass(error).contains("STREAMJOIN_CHECKPOINT_CHANGED"), s"$changed $error")

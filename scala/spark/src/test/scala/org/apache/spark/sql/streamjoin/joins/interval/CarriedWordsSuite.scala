@@ -169,7 +169,7 @@ class CarriedWordsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  /** Hints follow event times, not the ends. */
+  /** Hints go by event times, not by the ends. */
   private def hints(job: Job): Seq[String] = spark
     .sql(s"SELECT explode(hints) FROM sj_explain_analyze('${job.streaming.id}', false)")
     .collect()

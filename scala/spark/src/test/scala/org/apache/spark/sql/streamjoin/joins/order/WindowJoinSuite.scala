@@ -158,7 +158,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("another window join can follow, on the rowtime of the first") {
+  testLong("another window join can follow, on the rowtime of the first") {
     running(job { streams =>
       val first = Frames
         .windows(

@@ -49,7 +49,7 @@ class RematchAtStartSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("kept rows are rematched under availableNow, which ends by itself") {
+  testLong("kept rows are rematched under availableNow, which ends by itself") {
     withCustomers { people =>
       val daily = query(people, Trigger.AvailableNow())
       stopped(people, daily)

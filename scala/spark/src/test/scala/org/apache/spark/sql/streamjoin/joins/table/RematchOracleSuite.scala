@@ -9,12 +9,15 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.SparkTest
 
-/** Random streams and tables whose rows may match later, compared with a replay in plain Scala. */
+/**
+ * Random streams and tables whose rows may match later, and queries that change how long they wait,
+ * compared with a replay in plain Scala.
+ */
 class RematchOracleSuite extends AnyFunSuite with TableTest {
 
   for (seed <- 0 until SparkTest.seeds(default = 1)) test(s"agrees with a replay in Scala, seed $seed") {
     val story = new Story(seed)
-    try story.run()
+    try withConf("spark.streamjoin.evolve" -> "allow")(story.run())
     catch { case error: Throwable => throw new AssertionError(s"seed $seed: ${story.log}", error) }
     succeed
   }
@@ -26,7 +29,7 @@ class RematchOracleSuite extends AnyFunSuite with TableTest {
   final private class Story(seed: Int) {
     private val random = new Random(seed)
     private val byId = random.nextBoolean()
-    private val length = 5 + random.nextInt(40)
+    private var length = 5 + random.nextInt(40)
     private val delay = random.nextInt(10)
     private val isPrevious = random.nextInt(4) == 0
     val log: mutable.ArrayBuffer[String] = mutable.ArrayBuffer(
@@ -134,10 +137,22 @@ class RematchOracleSuite extends AnyFunSuite with TableTest {
         stream(rows)
     }
 
+    /** Rows wait for another time: those that are too old leave with the first batch. */
+    private def waitOtherwise(): Unit = {
+      query.stop()
+      length = 5 + random.nextInt(40)
+      val rows = orders
+      log += s"from now on $length s, rows ${rows.mkString(" ")}"
+      query.add(rows: _*)
+      query.start()
+      query.settle()
+      stream(rows)
+    }
+
     def run(): Unit = during(people) {
       during(query) {
-        for (_ <- 1 to 14) {
-          step()
+        for (number <- 1 to 14) {
+          if (number % 5 == 0) waitOtherwise() else step()
           assert(query.all == expected.sorted)
         }
       }

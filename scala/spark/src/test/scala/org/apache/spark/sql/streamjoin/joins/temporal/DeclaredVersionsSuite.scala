@@ -100,7 +100,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     assert(rows(text.replace("`ORDER`", "ORDER"))(german: _*) == Seq("7 2"))
   }
 
-  test("UNAVAILABLE says what stands for a value that was not sent") {
+  testLong("UNAVAILABLE says what stands for a value that was not sent") {
     def query(input: String) =
       s"SELECT s.v, p.region FROM s LEFT JOIN $input FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"
     def versions(more: String) = s"VERSIONS(TABLE(p), KEY(code), TIME(t), OP(op)$more)"
@@ -250,7 +250,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     "SELECT *, code AS x FROM (SELECT struct(code, region, t AS since, v) AS payload, struct(n AS lsn) AS source, " +
       "struct(op AS `the op`) AS kind, code FROM log) WATERMARK payload.since DELAY OF INTERVAL 0 SECONDS"
 
-  test("fields of columns are declared, and selected") {
+  testLong("fields of columns are declared, and selected") {
     val declared =
       s"VERSIONS(TABLE($payloads), KEY(payload.code), TIME(payload.since), OP(kind.`the op`), ORDER(source.lsn))"
     val selected = s"(SELECT payload.code AS c, payload.v AS v, since, lsn, `the op` FROM $declared)"

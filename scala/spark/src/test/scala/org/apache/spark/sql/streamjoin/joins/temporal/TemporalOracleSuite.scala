@@ -8,7 +8,7 @@ import streamjoin.core._
 
 /** Random temporal and as-of joins, compared with the core batch by batch. */
 class TemporalOracleSuite extends AnyFunSuite with OracleTest {
-  private val cases = (1 to SparkTest.seeds(default = 8)).map(seed => new RandomMatch(seed.toLong))
+  private val cases = (1 to SparkTest.seeds(default = 4)).map(seed => new RandomMatch(seed.toLong))
 
   testAll[RandomMatch](cases, _.toString)(random => compare(random, new TemporalCore(random.trace)))
 }

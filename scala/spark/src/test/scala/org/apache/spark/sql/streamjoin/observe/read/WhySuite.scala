@@ -63,7 +63,7 @@ class WhySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("text with quotes, backslashes and other scripts, however the parser reads literals") {
+  testLong("text with quotes, backslashes and other scripts, however the parser reads literals") {
     val names = Seq("it's", "a\\'b", s"$${spark.app.name}", "配達 'Привет' \\\\ 🚚")
     running(job(hourly("left_outer"))) { job =>
       job.feed(names.map(o(_, "10:00", 1)): _*)
