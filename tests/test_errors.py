@@ -82,5 +82,5 @@ def is_test(where: str) -> bool:
     stem, _, test = where.partition(": ")
     texts = [text for file, text in TESTS.items() if file.stem == stem]
     # In Scala, a name may begin on the next line, and may be followed by that of a case.
-    named = re.compile(rf'test\(\s*s?"{re.escape(test)}(?:"|: )|def {test}\(')
+    named = re.compile(rf'test(?:Long)?\(\s*s?"{re.escape(test)}(?:"|: )|def {test}\(')
     return any(not test or named.search(text) for text in texts)

@@ -28,10 +28,11 @@ def evolution(df: DataFrame | DataStreamWriter, checkpoint: str | Path) -> DataF
 
     Returns:
         A batch DataFrame, which a notebook shows as a table, with a row for each join and change; without changes it
-        is empty. Columns: ``join`` (its number, counted from the inputs up; null for a change of the whole query),
-        ``what`` (the property that differs), ``was``, ``is``, ``state`` (what happens to the rows in state:
-        ``unchanged``, ``rewritten`` or ``rejected``), ``results`` (``exact``; ``complete from`` an event time; ``none``
-        if the change is rejected) and ``advice``. Settings that rewrite the state are listed as well, as ``partitions``
+        is empty. Columns: ``join`` (its number, counted from the inputs up; null for a look-up and for a change of the
+        whole query), ``what`` (the property that differs), ``was``, ``is``, ``state`` (what happens to the rows in
+        state: ``unchanged``, ``rewritten`` or ``rejected``; ``empty`` if a join is added and ``removed`` if it is
+        removed; ``not affected`` for a look-up), ``results`` (``exact``; ``complete from`` an event time; ``none`` if
+        the change is rejected) and ``advice``. Settings that rewrite the state are listed as well, as ``partitions``
         and ``state_store``.
 
     Raises:

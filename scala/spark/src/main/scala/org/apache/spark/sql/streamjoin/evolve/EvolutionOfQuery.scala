@@ -90,7 +90,8 @@ private[streamjoin] object EvolutionOfQuery {
       Row(null, "look-up", was, is, "not affected", "exact", NoPermission)
     lookUps(before, joins).map(row(_, "none")) ++ lookUps(joins, before).map(row("none", _))
   } catch {
-    case changed: AnalysisException if changed.getCondition == "STREAMJOIN_CHECKPOINT_CHANGED" =>
+    // The error of a change that is rejected has what a row shows.
+    case changed: AnalysisException if changed.getMessageParameters.containsKey("advice") =>
       val values = changed.getMessageParameters
       Seq(Row.fromSeq(null +: Seq("what", "was", "is", "state", "results", "advice").map(values.get(_))))
   }

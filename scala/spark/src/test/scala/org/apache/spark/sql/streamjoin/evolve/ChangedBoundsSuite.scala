@@ -83,9 +83,6 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
   private def completeFrom(job: Job, time: String): Assertion =
     assert(job.metric("completeFromMs") == at(time).getTime)
 
-  /** In `make test-long` only: random cases cover the rows. */
-  private def testLong(name: String)(body: => Any): Unit = if (SparkTest.isLong) test(name)(body)
-
   private val orders: Seq[(String, Row)] = Seq(
     o("a", 1, "10:00", "12:00"),
     o("b", 2, "10:00", null),
