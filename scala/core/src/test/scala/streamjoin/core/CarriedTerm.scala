@@ -19,9 +19,13 @@ final case class TraceLifetime(max: Option[Long], cuts: Boolean)
 final case class CarriedTerm(trace: Trace, key: Int, value: Term, less: Term, strict: Boolean) {
   val side: Side = value.column.get.side
 
-  private val max = trace.lifetime.max
   private val time = Column(side, trace.times(side).head)
   private val in = trace.key(less.column.get).get
+
+  /** A constant bound is the limit, if there is one. */
+  private val isBounded = CarriedTerm.isBounded(trace, side)
+  private val max = trace.lifetime.max.filterNot(_ => isBounded)
+  private val cuts = trace.lifetime.cuts && !isBounded
 
   /** One for the value and, if there is a limit, one for the event time of the row. */
   def bounds: Seq[TimeBound] = {
@@ -31,24 +35,26 @@ final case class CarriedTerm(trace: Trace, key: Int, value: Term, less: Term, st
 
   def of(row: TraceRow): Option[Long] = {
     val end = row.values(value.column.get.name).map(_ + value.offset)
-    if (trace.lifetime.cuts)
+    if (cuts)
       end.zip(row.values(time.name)).map { case (own, from) => own min (from + max.get) }
     else end
   }
 
   /** The part of the condition that cuts values off. */
-  def cut: Option[Conjunct] = Option.when(trace.lifetime.cuts) {
+  def cut: Option[Conjunct] = Option.when(cuts) {
     Conjunct("cut", less, if (strict) "<" else "<=", Term(Some(time), max.get))
   }
 }
 
 object CarriedTerm {
 
-  /** A constant bound decides alone; else the first bound by a value. */
+  private def isBounded(trace: Trace, side: Side): Boolean =
+    constant(trace).exists(bound => trace.keys(bound.out).side == side)
+
+  /** The first bound by a value. Next to a constant bound, the tighter one decides. */
   def of(trace: Trace): Seq[CarriedTerm] = {
     val found = for {
       side <- Side.both
-      if !constant(trace).exists(bound => trace.keys(bound.out).side == side)
       term <- trace.on.flatMap(bounds(trace, _)).find(_._1.column.get.side == side)
     } yield term
     found.zipWithIndex.map { case ((value, less, strict), at) =>

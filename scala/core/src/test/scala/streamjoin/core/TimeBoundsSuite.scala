@@ -159,6 +159,24 @@ class TimeBoundsSuite extends AnyFunSuite {
     assert(Seq(0, 3).map(tied.output(_, at, _ => 20L)) == Seq(40, 35), "whichever is higher")
   }
 
+  test("next to a constant bound, a row leaves by the tighter one, and its output watermark is not behind") {
+    val constant = new TimeBounds(Set(0), Set(1), Seq(TimeBound(0, 1, 30), TimeBound(1, 0, 0)))
+    val both = new TimeBounds(
+      Set(0, 2),
+      Set(1),
+      TimeBound(2, 1, 0) +: constant.tightest,
+      carried = Set(2)
+    )
+    for (left <- 0L to 90L by 15; right <- 0L to 90L by 15; lowest <- 0L to 90L by 15) {
+      val at = watermarks(0 -> left, 1 -> right)
+      assert(Seq(0, 2).map(both.evictionLimit(_, at)) == Seq(constant.evictionLimit(0, at), right))
+      assert(both.output(0, at) == constant.output(0, at))
+      assert(both.output(0, at, _ => lowest) >= constant.output(0, at))
+      assert(both.output(0, at, _ => lowest) <= math.max(lowest, constant.output(0, at)))
+      assert(both.output(1, at, _ => lowest) == constant.output(1, at))
+    }
+  }
+
   test("a carried value drives no bound") {
     intercept[IllegalArgumentException](
       new TimeBounds(Set(0, 2), Set(1), Seq(TimeBound(0, 1, 0), TimeBound(1, 2, 0)), carried = Set(2))

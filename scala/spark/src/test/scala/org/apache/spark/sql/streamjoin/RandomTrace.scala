@@ -116,7 +116,7 @@ final class RandomCarried(seed: Long, joinType: JoinType, equality: Boolean, day
     )
     val bounds = random.nextInt(4) match {
       case 0 => Seq(until(a, b), until(b, a))
-      // Next to a constant bound, the value is a condition.
+      // Next to a constant bound, the tighter one decides.
       case 1 => Seq(s"$b.time $least $a.time", s"$b.time $most $a.time + ${random.nextLong(9)}", until(a, b))
       case _ => Seq(s"$b.time${some(4)} $least $a.time", until(a, b))
     }

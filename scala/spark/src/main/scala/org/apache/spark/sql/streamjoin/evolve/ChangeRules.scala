@@ -22,6 +22,8 @@ import streamjoin.core.{JoinType, Side, Watermark}
  *   bound on other columns, or by  rewritten                     lack matches of rows from before
  *     another carried value
  *   condition over both sides      unchanged                     exact
+ *   carried bound added next to    unchanged: the constant       exact
+ *     a constant one                 decides alone
  *   condition on one side removed  unchanged                     lack matches of rows that were not
  *                                                                  kept
  *   outer to inner, fewer          unchanged                     exact

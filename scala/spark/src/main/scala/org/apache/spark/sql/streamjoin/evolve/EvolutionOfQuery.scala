@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.evolve
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -52,7 +53,7 @@ private[streamjoin] object EvolutionOfQuery {
     val ofOperators =
       if (!hasOperators) Nil
       else {
-        val query = PreparedQuery.of(analyzed)
+        val query = continued(PreparedQuery.of(analyzed), checkpoint, hadoopConf, session)
         val evolution = Evolution.ofNext(
           session,
           checkpoint,
@@ -68,6 +69,14 @@ private[streamjoin] object EvolutionOfQuery {
       Row(null, change.what, change.was, change.is, change.state, change.results, change.advice)
     }
   }
+
+  private def continued(
+      query: LogicalPlan,
+      checkpoint: Path,
+      hadoopConf: Configuration,
+      session: SparkSession
+  ): LogicalPlan = ConstantsOfCheckpoint
+    .keep(session, checkpoint, hadoopConf, query, OptimizedQuery.of(query, session))
 
   /** @param log none if the checkpoint records no such joins */
   private def ofArranged(joins: Seq[Description], log: Option[ArrangedJoinLog]): Seq[Row] = try {

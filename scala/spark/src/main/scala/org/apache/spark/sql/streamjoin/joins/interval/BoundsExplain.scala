@@ -60,7 +60,7 @@ final private[streamjoin] class BoundsExplain(
     val bound = one.bound
     val value = text(bound.value)
     val limit = one.max.micros.map(DurationText.of).fold("without a limit") { longest =>
-      if (one.max.cuts) s"cut off after $longest" else s"at most $longest"
+      if (one.max.cuts && !one.max.isBound) s"cut off after $longest" else s"at most $longest"
     }
     BoundInWords(
       bound.side,

@@ -47,8 +47,15 @@ final private[streamjoin] case class CarriedBound(
  *   longest distance from the row's event time; none if there is no limit
  * @param beyond
  *   what happens to a row whose value is further away
+ * @param isBound
+ *   whether the limit is a constant bound of the condition: no pair satisfies it whose value is
+ *   further away, so the stored value is cut, and the condition needs no other limit
  */
-final private[streamjoin] case class MaxLifetime(micros: Option[Long], beyond: String) {
+final private[streamjoin] case class MaxLifetime(
+    micros: Option[Long],
+    beyond: String,
+    isBound: Boolean = false
+) {
   def fails: Boolean = beyond == StreamJoinConf.Fail
   def cuts: Boolean = beyond == StreamJoinConf.Cut
 }
@@ -61,6 +68,14 @@ private[streamjoin] object MaxLifetime {
       beyond
     )
   }
+
+  /** By a constant bound that compares with the same time as the value: the tighter one decides. */
+  def by(constant: FoundBound, value: CarriedBound): MaxLifetime =
+    MaxLifetime(
+      Some(Watermark.postponed(constant.postpone, value.postpone)),
+      StreamJoinConf.Cut,
+      isBound = true
+    )
 
   /** The setting, in microseconds. */
   def longest(conf: SQLConf): Long = TimeUnit.MILLISECONDS.toMicros(conf.getConf(StreamJoinConf.MaxLifetime))
@@ -96,11 +111,15 @@ final private[streamjoin] case class CarriedKey(
 
   /** With `cut`, the condition compares with the longest lifetime, too. */
   def cut(times: Int => Attribute): Option[Expression] =
-    if (max.cuts) Some(WithinLifetime(bound.less, times(time.get), max.micros.get, bound.strict)) else None
+    Option.when(max.cuts && !max.isBound) {
+      WithinLifetime(bound.less, times(time.get), max.micros.get, bound.strict)
+    }
 
-  /** The bound by the longest lifetime: it holds for every pair. */
+  /** The bound by the longest lifetime, unless the condition has it: it holds for every pair. */
   def ofLifetime(times: Int => Attribute): Option[FoundBound] =
-    longest.map(FoundBound(side, times(time.get), bound.in, _, bound.conjunct, exact = false))
+    longest
+      .filterNot(_ => max.isBound)
+      .map(FoundBound(side, times(time.get), bound.in, _, bound.conjunct, exact = false))
 
   /** For the checkpoint: a value that is stored must mean the same after a restart. */
   def description(text: Expression => String): String = {

@@ -225,7 +225,8 @@ final private[streamjoin] case class IntervalJoinExec(
    * time.
    */
   private def bucketWidth(key: Int, delay: BigInt): Long = {
-    val ofValues = join.carried.flatMap(one => one.key +: one.time.toSeq).toSet
+    val ofValues =
+      join.carried.flatMap(one => one.key +: one.time.filterNot(_ => one.max.isBound).toSeq).toSet
     val bounds =
       join.bounds.tightest.filter(bound => bound.out == key || bound.in == key && !ofValues(bound.out))
     val joined = bounds.map(bound => BigInt(bound.postpone)).sum.abs

@@ -39,6 +39,7 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
   /** @param withWindows whether the start and the end of a window are times, too */
   final private class Candidate(join: Join, lineage: WatermarkLineage, withWindows: Boolean) {
     private val joinType = StreamJoinType.of(join.joinType).get
+    private val byConstants: Set[Side] = ConstantBounds.of(join)
     private val conjuncts = join.condition.toSeq.flatMap(PredicateParts.conjuncts)
 
     private def plan(side: Side): LogicalPlan = if (side == Side.Left) join.left else join.right
@@ -76,13 +77,31 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
     /** Whether event times and constants bound both sides. */
     def isBoundedByConstants: Boolean = Side.both.forall(isBounded)
 
-    private val values: Seq[CarriedBound] = conjuncts.flatMap(condition.carried)
+    private val values: Seq[CarriedBound] = conjuncts.flatMap(condition.carried).filterNot(isConstant)
 
-    /** A constant bound decides alone: the layout of the state does not depend on others. */
-    private val byValue: Seq[CarriedBound] = Side.both.filterNot(isBounded).flatMap { side =>
-      values.find { bound =>
-        bound.side == side && keyOf.get(bound.in.exprId).exists(watermarks(_).isDefined)
-      }
+    /** An event time plus a constant, or the end of a window, is a value of its row, too. */
+    private def isConstant(value: CarriedBound): Boolean = {
+      val times = Side.both.map(side => InputTimes.withWindows(plan(side), lineage, conjuncts))
+      val known = times.flatMap(_.marked).map(_._1.exprId).toSet
+      new TimeBoundFinder(join.left.outputSet, join.right.outputSet, InputTimes.in(times))
+        .bounds(value.conjunct)
+        .exists(one => one.side == value.side && known(one.out.exprId) && known(one.in.exprId))
+    }
+
+    /** The constant bound next to a value that is driven by the same time. */
+    private def constant(bound: CarriedBound): Option[FoundBound] = usable
+      .filter(one => one.side == bound.side && one.in.exprId == bound.in.exprId)
+      .minByOption(one => (one.postpone, keyOf(one.out.exprId)))
+
+    /**
+     * Next to a constant bound, the tighter one decides: a row leaves by the lower one of its value
+     * and of its time plus the constant. If the two are driven by different times, neither limits
+     * the other, and the constant decides alone, as it does in a checkpoint that began so.
+     */
+    private val byValue: Seq[CarriedBound] = Side.both.flatMap { side =>
+      values
+        .filter(bound => bound.side == side && keyOf.get(bound.in.exprId).exists(watermarks(_).isDefined))
+        .find(bound => !isBounded(side) || constant(bound).isDefined && !byConstants(side))
     }
 
     private val unbounded: Seq[Side] =
@@ -96,7 +115,11 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
         byValue.filter(_.side != side).map(_.in)).distinctBy(_.exprId)
 
     private lazy val carried: Seq[CarriedKey] = byValue.zipWithIndex.map { case (bound, at) =>
-      CarriedKey(bound, times.size + at, keyOf(driving(bound.side).head.exprId), max)
+      val (from, longest) = constant(bound) match {
+        case Some(one) => (one.out, MaxLifetime.by(one, bound))
+        case None => (driving(bound.side).head, max)
+      }
+      CarriedKey(bound, times.size + at, keyOf(from.exprId), longest)
     }
 
     /**
@@ -130,9 +153,11 @@ private[streamjoin] object RecognizeIntervalJoin extends Recognizer {
 
     def rejection: Option[AnalysisException] = unbounded.headOption
       .map(notBounded)
-      .orElse(byValue.find(bound => max.micros.isDefined && driving(bound.side).size > 1).map { bound =>
-        rejections.ambiguousLifetime(bound, driving(bound.side))
-      })
+      .orElse(
+        byValue
+          .find(bound => max.micros.isDefined && constant(bound).isEmpty && driving(bound.side).size > 1)
+          .map(bound => rejections.ambiguousLifetime(bound, driving(bound.side)))
+      )
 
     private def notBounded(side: Side): AnalysisException = {
       val problems = conjuncts.flatMap(condition.problem)

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.streamjoin.analysis.{
   AwaitedColumns,
+  ConstantBounds,
   NeverTrue,
   Recognition,
   StreamJoinType,
@@ -15,7 +16,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkPlacement
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.batch.{BatchBinding, OperatorNumbers, SparksBatch}
+import org.apache.spark.sql.streamjoin.batch.{BatchBinding, OperatorNumbers, PlannedBatch, SparksBatch}
 import org.apache.spark.sql.streamjoin.plans.RejectedOperator
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.time.BatchTime
@@ -48,11 +49,13 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     // From the inputs up, because the joins below a join must be known.
     val lineage = WatermarkLineage.within(plan)
     val numbers = OperatorNumbers.ofBatch(session)
+    val constants = ConstantBounds.in(PlannedBatch.current(session).fold(plan)(_.query.analyzedPlan))
     var position = 0
     plan.transformUp {
       case NeverTrue(rows) => rows
       case operator if operator.isStreaming =>
-        OperatorKinds.recognize(operator, numbers(position), lineage) match {
+        val marked = ConstantBounds.marked(operator, constants.getOrElse(position, Set.empty))
+        OperatorKinds.recognize(marked, numbers(position), lineage) match {
           case Recognition.Found(node) =>
             position += 1
             node

@@ -18,7 +18,7 @@ import org.apache.spark.sql.streamjoin.checkpoint.{
   OperatorLog,
   TakeOver
 }
-import org.apache.spark.sql.streamjoin.evolve.Evolution
+import org.apache.spark.sql.streamjoin.evolve.{ConstantsOfCheckpoint, Evolution}
 import org.apache.spark.sql.streamjoin.registry.{ArrangedJoins, OperatorKinds}
 
 /**
@@ -45,11 +45,11 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
         TakeOverOfJoins(write, checkpoint, takeOver, runningNodes(write.inputQuery, hasOperators))
       else if (!hasCommits) write
       else {
-        val numbers =
-          if (!hasOperators && !hadOperators) Nil
+        val checked =
+          if (!hasOperators && !hadOperators) write.inputQuery
           else check(write.inputQuery, hasOperators, checkpoint, files)
         if (hadArranged) new ArrangedJoinLog(session, checkpoint).verify(arranged)
-        write.copy(inputQuery = OperatorNumbers.mark(write.inputQuery, numbers))
+        write.copy(inputQuery = checked)
       }
     case other => other
   }
@@ -60,17 +60,21 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
 
   private def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
-  /** Returns the numbers of the operators, from the inputs up. */
+  /** Returns the query as it continues, with the numbers of its operators. */
   private def check(
-      query: LogicalPlan,
+      written: LogicalPlan,
       hasOperators: Boolean,
       checkpoint: Path,
       files: CheckpointFileManager
-  ): Seq[Int] = {
-    val optimized = runningNodes(query, hasOperators)
-    val nodes = OptimizedQuery.nodesIn(optimized)
+  ): LogicalPlan = {
     val descriptions = new Path(checkpoint, OperatorLog.Directory)
     val recorded = numbered(descriptions, files).size
+    val first = runningNodes(written, hasOperators)
+    val query =
+      if (recorded == 0) written
+      else ConstantsOfCheckpoint.keep(session, checkpoint, hadoopConf, written, first)
+    val optimized = if (query eq written) first else runningNodes(query, hasOperators)
+    val nodes = OptimizedQuery.nodesIn(optimized)
     if (recorded > 0 && nodes.isEmpty && hasOperators)
       throw rejected("STREAMJOIN_CHECKPOINT_OF_STREAMJOIN", checkpoint)
     lazy val evolution = Evolution.ofNext(session, checkpoint, hadoopConf, query, optimized, planned = false)
@@ -85,7 +89,7 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
       evolution.checkPlanned(CommittedBatches.lastPlanned(checkpoint, hadoopConf))
     } else if (nodes.nonEmpty)
       throw DescriptionLog.changed(checkpoint, OperatorLog.Number, "0", nodes.size.toString)
-    numbers
+    OperatorNumbers.mark(query, numbers)
   }
 
   private def stateOf(ordinal: Int, checkpoint: Path): Path =

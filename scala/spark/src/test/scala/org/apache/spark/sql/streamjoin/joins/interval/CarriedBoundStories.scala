@@ -43,7 +43,13 @@ private[interval] object CarriedBoundStories {
     "o.id = d.id AND d.t >= o.t AND d.t <= [o.until] AND d.t <= o.until - INTERVAL 1 MINUTE",
     // A value from which on a row matches lets no row leave, nor does one next to another value.
     "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 1 MINUTE AND o.t + INTERVAL 10 MINUTES AND d.t >= o.until",
-    "o.id = d.id AND d.t BETWEEN o.t AND [o.until] AND d.until >= o.t AND o.until < d.until"
+    "o.id = d.id AND d.t BETWEEN o.t AND [o.until] AND d.until >= o.t AND o.until < d.until",
+    // Next to a constant bound, the tighter one decides. The value has no other limit.
+    "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 5 MINUTES AND d.t <= o.until",
+    "o.id = d.id AND d.t + INTERVAL 1 MINUTE < o.until AND d.t <= o.t + INTERVAL 3 MINUTES AND o.t <= [d.until]",
+    "o.id = d.id AND d.t BETWEEN o.t - INTERVAL 2 MINUTES AND o.t + INTERVAL 2 MINUTES AND o.t < d.until AND " +
+      s"d.t <= o.t + IF(o.v = $Overflows, o.v * INTERVAL 30000000 DAYS, o.v * INTERVAL 10 SECONDS)",
+    "d.t > o.t - INTERVAL 1 MINUTE AND o.until >= d.t AND d.t < o.t + INTERVAL 10 MINUTES AND o.v < d.v"
   )
 
   val Simple = "o.id = d.id AND d.t BETWEEN o.t AND o.until"
