@@ -138,7 +138,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
 
   private val later = Seq(o("e", 5, "10:50", null), o("f", 6, "11:10", null))
 
-  test("rows leave by another event-time column") {
+  testLong("rows leave by another event-time column") {
     val before = old(hourly)(orders ++ later: _*)
     val from = "complete from 2024-06-01T12:10:00.001Z"
     assert(
@@ -219,7 +219,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
     })
   }
 
-  test("a shorter lifetime fails if a row in state exceeds it, or cuts it") {
+  testLong("a shorter lifetime fails if a row in state exceeds it, or cuts it") {
     val before = withConf(MaxLifetime -> "90d")(old(carried)(orders :+ far: _*))
     val failing = changed(before, carried, "exact") { job =>
       val error = intercept[StreamingQueryException](job.feed(d("a", 5, "10:40")))

@@ -53,7 +53,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("an idle input does not hold a window open") {
+  testLong("an idle input does not hold a window open") {
     val clock = new ManualClock(1000000000000L)
     val query =
       (streams: Streams) => perWindow(mayBeIdle(streams, "o").join(streams.marked("d"), expr(Simple)))
@@ -75,7 +75,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("rows are emitted in the order of the time of rows in state") {
+  testLong("rows are emitted in the order of the time of rows in state") {
     val story = new Story(11L, Conditions.head, JoinType.Inner)
     val columns = Seq("o.t AS t", "o.v AS a", "d.v AS b")
     running(job(streams => Frames.sorted(story.query(streams).selectExpr(columns: _*), "t"), Columns)) {

@@ -91,7 +91,7 @@ class TighterBoundsSuite extends AnyFunSuite with JoinTest {
     assert(joins(above).map(_.plan.carried.size) == Seq(0, 1))
   }
 
-  test("a constant on the time of another stream decides alone") {
+  testLong("a constant on the time of another stream decides alone") {
     val pairs = streams.marked("o").join(streams.marked("d"), expr(Hourly))
     def above(driving: String) = pairs
       .selectExpr("o.id", "o.t", "d.t AS s")
@@ -128,7 +128,7 @@ class TighterBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a window above closes once its rows have left, before the constant lets it") {
+  testLong("a window above closes once its rows have left, before the constant lets it") {
     val windows = (streams: Streams) =>
       streams
         .marked("o")
@@ -179,7 +179,7 @@ class TighterBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a checkpoint that began with both continues with both") {
+  testLong("a checkpoint that began with both continues with both") {
     val first = job(query(), Columns)
     running(first)(job => job.feed(order("a", "10:00", "10:05"), order("b", "10:00", "10:40")): Unit)
     assert(evolution(first, Both).isEmpty)

@@ -216,7 +216,7 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
     assert(found == Seq("2 3"))
   }
 
-  test("a struct with a start and an end that is no window is carried by its row") {
+  testLong("a struct with a start and an end that is no window is carried by its row") {
     val structs = (inputs: Inputs) =>
       inputs("o").selectExpr(
         "id",
