@@ -120,9 +120,12 @@ def run(
     """Run a command with a clean Spark environment; return its standard output, or fail with all of its output."""
     clean = without_spark()
     clean.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        command, env=clean | (environment or {}), cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
-    )
+    env = clean | (environment or {})
+    try:
+        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as late:
+        written = b"\n".join(each for each in (late.stdout, late.stderr) if each).decode(errors="replace")
+        pytest.fail(f"{command} still ran after {timeout} s:\n{written}")
     assert done.returncode == expect, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout if expect == 0 else done.stdout + done.stderr
 

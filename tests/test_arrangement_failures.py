@@ -19,7 +19,7 @@ from processes import Job
 
 JOB = Path(__file__).with_name("jobs") / "delta_job.py"
 CLUSTER_JOB = JOB.with_name("delta_cluster_job.py")
-KILLS = int(os.environ.get("STREAMJOIN_KILLS", "3"))
+KILLS = int(os.environ.get("STREAMJOIN_KILLS", "2"))
 NAMES = ("a", "b")
 
 

@@ -38,6 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "spark.sql.extensions": "org.apache.spark.sql.streamjoin.StreamJoinExtensions",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
+    if not LONG:  # generating code takes most of the time of small batches
+        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--jars", str(jar_path())]
     for name, value in settings.items():

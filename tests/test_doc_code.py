@@ -99,11 +99,11 @@ def session_as_before(spark: SparkSession) -> Iterator[None]:
     before = dict(spark.conf.getAll)
     # As users have it, since pages show plans.
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     yield
     for query in spark.streams.active:
         query.stop()
-    # Before the settings: Spark cannot list tables where it interprets expressions.
+    # Spark cannot list tables where it interprets expressions.
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     for table in spark.catalog.listTables():
         if table.isTemporary:
             spark.catalog.dropTempView(table.name)

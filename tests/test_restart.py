@@ -27,7 +27,7 @@ TYPES = [*(["left_outer"] if LONG else []), "full_outer", "left_semi", "left_ant
 IN_ORDER = ["window", "temporal", "asof"]
 # So does a join in which each row carries the time at which it leaves.
 LASTING = ["chain", *IN_ORDER, *(["carried_outer"] if LONG else [])]
-KILLS = int(os.environ.get("STREAMJOIN_KILLS", "2"))
+KILLS = int(os.environ.get("STREAMJOIN_KILLS", "1"))
 FILES = max(14, 2 * KILLS + 4)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

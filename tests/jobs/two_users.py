@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import streamjoin as sj
 
@@ -46,11 +47,22 @@ def joined(spark: SparkSession, user: str) -> DataFrame:
     return sj.join(stream("orders", "t"), stream("payments", "u"), "card", within=("0 seconds", "1 hour"))
 
 
+def start(writer: DataStreamWriter, checkpoint: Path) -> StreamingQuery:
+    """Start a query. Spark waits ten seconds for a Python worker, which a busy machine may exceed."""
+    for _ in range(4):
+        try:
+            return writer.start(checkpointLocation=str(checkpoint))
+        except PySparkException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+    return writer.start(checkpointLocation=str(checkpoint))
+
+
 def started(spark: SparkSession, user: str, into: str | Callable[[DataFrame, int], None] = "noop") -> StreamingQuery:
     feed(user, f"of {user}", "09:00:00")
     writer = joined(spark, user).writeStream.queryName("payments")
     writer = writer.format(into) if isinstance(into, str) else writer.foreachBatch(into)
-    query = writer.start(checkpointLocation=str(FOLDER / user / "checkpoint"))
+    query = start(writer, FOLDER / user / "checkpoint")
     query.processAllAvailable()
     feed(user, f"of {user}", "09:00:01")
     query.processAllAvailable()
@@ -90,63 +102,67 @@ def rejected(who: str, what: str, call: Callable[[], Any]) -> None:
         print(f"{who} {what}: {error.getCondition()}", flush=True)
 
 
-ann, bob = session("ann"), session("bob")
-running = started(ann, "ann")
-time.sleep(1)  # the figures of a batch are written a moment after its end
-ask("ann", ann, "payments", "payments")
-ask("ann", ann, "its id", str(running.id))
-ask("bob", bob, "payments", "payments")
-ask("bob", bob, "its id", str(running.id))
-own = started(bob, "bob")
-own.stop()
-ask("bob", bob, "his stopped payments", "payments")
-ask("ann", ann, "his id", str(own.id))
-ask("ann", ann, "payments", "payments")
-print("sj.late_rows:", text(sj.late_rows(running).collect()), "and", text(sj.late_rows(own).collect()))
-print("sj.state:", text(sj.state(running, operator=1).collect()), "and", text(sj.state(own, operator=1).collect()))
-running.stop()
-ask("bob", bob, "ann's id, now stopped", str(running.id))
-ask("ann again", session("ann"), "payments", "payments")
-same = session("ann", f";session_id={ann.session_id}")  # type: ignore[attr-defined]
-ask("ann's session by another client", same, "payments", "payments")
+def main() -> None:
+    ann, bob = session("ann"), session("bob")
+    running = started(ann, "ann")
+    time.sleep(1)  # the figures of a batch are written a moment after its end
+    ask("ann", ann, "payments", "payments")
+    ask("ann", ann, "its id", str(running.id))
+    ask("bob", bob, "payments", "payments")
+    ask("bob", bob, "its id", str(running.id))
+    own = started(bob, "bob")
+    own.stop()
+    ask("bob", bob, "his stopped payments", "payments")
+    ask("ann", ann, "his id", str(own.id))
+    ask("ann", ann, "payments", "payments")
+    print("sj.late_rows:", text(sj.late_rows(running).collect()), "and", text(sj.late_rows(own).collect()))
+    print("sj.state:", text(sj.state(running, operator=1).collect()), "and", text(sj.state(own, operator=1).collect()))
+    running.stop()
+    ask("bob", bob, "ann's id, now stopped", str(running.id))
+    ask("ann again", session("ann"), "payments", "payments")
+    same = session("ann", f";session_id={ann.session_id}")  # type: ignore[attr-defined]
+    ask("ann's session by another client", same, "payments", "payments")
+
+    def inside(batch: DataFrame, number: int) -> None:
+        batch.collect()
+        if number == 1:
+            found = batch.sparkSession.sql("SELECT plan FROM sj_explain_analyze('payments')").count()
+            (FOLDER / "inside").write_text(str(found))
+
+    (FOLDER / "cy" / "checkpoint").parent.mkdir()
+    inner = started(session("cy"), "cy", inside)
+    print("foreachBatch finds its query:", (FOLDER / "inside").read_text())
+    inner.stop()
+
+    rejected("bob", "shares all", lambda: bob.conf.set("spark.streamjoin.shareQueries", "true"))
+    bob.conf.set("spark.streamjoin.executorIndexMemory", "1k")
+    rejected("bob", "takes the server's memory", lambda: started(bob, "bob"))
+    bob.conf.unset("spark.streamjoin.executorIndexMemory")
+    rejected("bob", "leaves it out", lambda: started(bob, "bob").stop())
+
+    orders = ann.readStream.schema("card STRING, t TIMESTAMP").json(str(FOLDER / "ann" / "orders"))
+    kept = sj.arrange(orders, "orders", keys="card").trigger(availableNow=True)
+    kept.start(checkpointLocation=str(FOLDER / "ann" / "kept")).awaitTermination()
+    changes = sj.arrangement("orders", spark=ann).changes().writeStream.format("noop").queryName("nightly")
+    reads = changes.start(checkpointLocation=str(FOLDER / "ann" / "secret"))
+    reads.processAllAvailable()
+    seen = sj.arrangement("orders", spark=bob)
+    (reader,) = seen.readers
+    print("bob sees the reader", reader.name, len(reader.id), "secret" in str(seen._now()))
+    rejected("bob", "releases it", lambda: seen.release(reader))
+    rejected("bob", "drops it", lambda: seen.drop(force=True))
+    forged = orders.selectExpr("unhex('aced0005') AS output", "1 AS one").drop("one")
+    forged = forged.where("output IS NOT NULL").selectExpr("coalesce(output, X'') AS output")
+    sink = forged.writeStream.format("streamjoin").option("path", str(FOLDER / "arrangements" / "orders"))
+    rejected("bob", "writes bytes", lambda: sink.start(checkpointLocation=str(FOLDER / "forged")).awaitTermination())
+    reads.stop()
+    rejected("bob", "releases what has stopped", lambda: seen.release(reader))
+    rejected("bob", "drops it", lambda: seen.drop(force=True))
 
 
-def inside(batch: DataFrame, number: int) -> None:
-    batch.collect()
-    if number == 1:
-        found = batch.sparkSession.sql("SELECT plan FROM sj_explain_analyze('payments')").count()
-        (FOLDER / "inside").write_text(str(found))
-
-
-(FOLDER / "cy" / "checkpoint").parent.mkdir()
-inner = started(session("cy"), "cy", inside)
-print("foreachBatch finds its query:", (FOLDER / "inside").read_text())
-inner.stop()
-
-rejected("bob", "shares all", lambda: bob.conf.set("spark.streamjoin.shareQueries", "true"))
-bob.conf.set("spark.streamjoin.executorIndexMemory", "1k")
-rejected("bob", "takes the server's memory", lambda: started(bob, "bob"))
-bob.conf.unset("spark.streamjoin.executorIndexMemory")
-rejected("bob", "leaves it out", lambda: started(bob, "bob").stop())
-
-orders = ann.readStream.schema("card STRING, t TIMESTAMP").json(str(FOLDER / "ann" / "orders"))
-kept = sj.arrange(orders, "orders", keys="card").trigger(availableNow=True)
-kept.start(checkpointLocation=str(FOLDER / "ann" / "kept")).awaitTermination()
-changes = sj.arrangement("orders", spark=ann).changes().writeStream.format("noop").queryName("nightly")
-reads = changes.start(checkpointLocation=str(FOLDER / "ann" / "secret"))
-reads.processAllAvailable()
-seen = sj.arrangement("orders", spark=bob)
-(reader,) = seen.readers
-print("bob sees the reader", reader.name, len(reader.id), "secret" in str(seen._now()))
-rejected("bob", "releases it", lambda: seen.release(reader))
-rejected("bob", "drops it", lambda: seen.drop(force=True))
-forged = orders.selectExpr("unhex('aced0005') AS output", "1 AS one").drop("one")
-forged = forged.where("output IS NOT NULL").selectExpr("coalesce(output, X'') AS output")
-sink = forged.writeStream.format("streamjoin").option("path", str(FOLDER / "arrangements" / "orders"))
-rejected("bob", "writes bytes", lambda: sink.start(checkpointLocation=str(FOLDER / "forged")).awaitTermination())
-reads.stop()
-rejected("bob", "releases what has stopped", lambda: seen.release(reader))
-rejected("bob", "drops it", lambda: seen.drop(force=True))
-# Python cannot close their channels once it ends.
-for each in sessions:
-    each.stop()
+try:
+    main()
+finally:
+    # Python cannot close their channels once it ends, and waits for them.
+    for each in sessions:
+        each.stop()

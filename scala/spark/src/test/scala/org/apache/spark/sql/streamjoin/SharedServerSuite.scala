@@ -142,7 +142,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     findsNothing(b, "payments", "late", "state")
   }
 
-  test("of two queries of one name each session finds its own, also where all are shared") {
+  testLong("of two queries of one name each session finds its own, also where all are shared") {
     val (a, b) = (session(), session())
     val stopped = new Joined(b, "same", "of-b").started()
     stopped.stop()

@@ -144,7 +144,7 @@ class AddedKeysSuite extends AnyFunSuite with TableTest {
     it.stop()
   }
 
-  test("a new base has the added key, however few the changes are") {
+  testLong("a new base has the added key, however few the changes are") {
     val of = new Table(id)
     import of.{it, root}
     val random = new Random(1)

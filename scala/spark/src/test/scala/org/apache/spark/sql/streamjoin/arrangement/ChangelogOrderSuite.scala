@@ -116,7 +116,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("expired deletions have no effect, and they go after the next base") {
+  testLong("expired deletions have no effect, and they go after the next base") {
     withConf("spark.streamjoin.arrangements.deletedKeysMaxAge" -> "1ms") {
       val it = texts()
       def small = rowsOf(it.root).filter(_.lift(1).contains(' '))

@@ -70,7 +70,7 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a base, and updates") {
+  testLong("a base, and updates") {
     many {
       val it = maintainer("text STRING, n INT", Seq(Seq("text")), diff = Some("n"))
       val random = new Random(4)

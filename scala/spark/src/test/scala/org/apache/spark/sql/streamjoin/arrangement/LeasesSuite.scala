@@ -102,7 +102,7 @@ class LeasesSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("the lease of a look-up has the id of its version, and keeps nothing of another one") {
+  testLong("the lease of a look-up has the id of its version, and keeps nothing of another one") {
     withConf("spark.streamjoin.arrangements.minVersionsToRetain" -> "1") {
       val it = customers
       val kinds = Seq(Map.empty[String, String], Map("rematch" -> "1 hour"), Map("asOf" -> "previous"))

@@ -354,7 +354,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
   }
 
   // Spark keeps the plan of a DataFrame, with the files that its exchanges have written.
-  test("a DataFrame reads the version of its first action, and each one made of it reads anew") {
+  testLong("a DataFrame reads the version of its first action, and each one made of it reads anew") {
     val world = newWorld()
     world.version(1 -> "a", 2 -> "a")
     val table = spark.read.format("streamjoin").load(world.root)

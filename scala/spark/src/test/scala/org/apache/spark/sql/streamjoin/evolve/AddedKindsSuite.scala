@@ -71,7 +71,7 @@ class AddedKindsSuite extends AnyFunSuite with AddedTest {
     }
   }
 
-  test("without a limit, such a join would never be known to be complete") {
+  testLong("without a limit, such a join would never be known to be complete") {
     val old = fed(one, before)
     withConf(BeyondMaxLifetime -> "keep") {
       isRejected(old, lasting, s"set $BeyondMaxLifetime to fail or cut")

@@ -316,7 +316,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     withoutEnd((old.seen ++ next.seen).flatMap(_.rows)).sorted
   }
 
-  test("the tolerance of an as-of join becomes longer and shorter") {
+  testLong("the tolerance of an as-of join becomes longer and shorter") {
     def within(tolerance: String) = values(asof(tolerance = Some(tolerance)))
     def begin(job: Job): Unit = {
       job.feed(d("a", "10:00", 1), d("b", "10:00", 2))

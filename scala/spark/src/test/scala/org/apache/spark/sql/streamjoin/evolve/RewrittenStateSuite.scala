@@ -84,7 +84,7 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
 
   for {
     (how, at) <- Seq("inner", "left_outer", "full_outer", "right_outer").zipWithIndex
-    if at < 2 || SparkTest.isLong
+    if at < 1 || SparkTest.isLong
   } {
     val query = hour.copy(how, from = -45)
     lazy val wanted = {

@@ -132,8 +132,8 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
   }
 
   /**
-   * `make test` switches from one of Spark's two to ours with the default store, and from the other
-   * with RocksDB; `make test-long` from both with each store and format.
+   * `make test` switches from one of Spark's two to ours with the default store; `make test-long`
+   * from both with each store and format.
    */
   for {
     ((store, provider, format), number) <- SparkTest
@@ -144,7 +144,7 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
           // With Spark's own checksums.
           ("RocksDB, checkpoint format 2", rocksDb, "2")
         ),
-        every = 2
+        every = 3
       )
       .zipWithIndex
     managers = Seq("FileContext" -> context, "FileSystem" -> system)

@@ -122,7 +122,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
   private val numbers = Seq(3, 4, 1, 5, 5, 2, 6, 3, 1)
 
   for {
-    ((name, settings), from) <- stores.zipWithIndex
+    ((name, settings), from) <- SparkTest.part(stores.zipWithIndex, every = 2)
     (kind, query) <- SparkTest.part(queries, every = 12, 3 * from)
   } test(s"$kind, $name") {
     withConf(settings: _*) {
@@ -147,7 +147,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
     case 2 => Nil
   }
 
-  for ((kind, query) <- SparkTest.part(queries, every = 9))
+  for ((kind, query) <- SparkTest.part(queries, every = 10))
     test(s"another state store, $kind") {
       // Without the setting, the store stays. With another number of partitions, and alone.
       val order = Seq(0, 1, 2, 2, 0, 1, 0, 2, 1)

@@ -65,7 +65,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
 
   private val kinds = for ((store, settings) <- stores; how <- types) yield (how, store, settings)
 
-  for ((how, store, settings) <- SparkTest.part(kinds, every = 17)) test(s"$how, $store") {
+  for ((how, store, settings) <- SparkTest.part(kinds, every = 30)) test(s"$how, $store") {
     withConf(settings: _*) {
       val expected = ofSpark(join(how))
       assert(expected.size > 10)
@@ -107,7 +107,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
     } finally made.stop(): Unit
   }
 
-  test("two joins in a row") {
+  testLong("two joins in a row") {
     for (how <- SparkTest.part(Seq("left_outer", "inner"), every = 2)) {
       // Spark's own join above an outer one loses rows; ours, from the beginning, does not.
       val expected = running(job(chain(how))) { job =>

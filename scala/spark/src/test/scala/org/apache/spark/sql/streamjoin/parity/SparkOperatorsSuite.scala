@@ -259,7 +259,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("window_time can be taken anywhere above an aggregation") {
+  testLong("window_time can be taken anywhere above an aggregation") {
     def perWindow(rows: DataFrame): DataFrame =
       rows.groupBy(window(col("t"), quarter), col("id")).agg(count("*").as("n"))
     val all = Seq[Streams => DataFrame](

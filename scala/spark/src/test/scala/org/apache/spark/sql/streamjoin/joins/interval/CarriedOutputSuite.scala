@@ -107,7 +107,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
 
   private def windows(story: Story): Job = job(streams => perWindow(story.query(streams)), Columns)
 
-  testAll[Story](SparkTest.part(all, every = 13), story => s"each window closes, complete: $story") { story =>
+  testAll[Story](SparkTest.part(all, every = 26), story => s"each window closes, complete: $story") { story =>
     running(windows(story)) { job =>
       story.batches.foreach(rows => job.feed(rows: _*))
       (0 until 2).foreach(_ => job.feed(story.end: _*))
@@ -116,7 +116,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for (story <- SparkTest.part(all.filter(_.batches.head.nonEmpty), every = 23, from = 5))
+  for (story <- SparkTest.part(all.filter(_.batches.head.nonEmpty), every = 46, from = 5))
     test(s"batches that run again, and watermarks that were not written: $story") {
       running(windows(story)) { job =>
         (story.batches ++ Seq(story.end, story.end)).zipWithIndex.foreach { case (rows, number) =>

@@ -118,7 +118,7 @@ class ChainSuite extends AnyFunSuite with JoinTest {
     })
   }
 
-  test("a stalled third stream does not grow the state of the first join") {
+  testLong("a stalled third stream does not grow the state of the first join") {
     running(timedJob(chain("left_outer", "left_outer"))) { job =>
       job.feed(o("z", "09:00"), d("z", "09:00"), r("z", "09:00"))
       val hours = if (SparkTest.isLong) 10 else 3

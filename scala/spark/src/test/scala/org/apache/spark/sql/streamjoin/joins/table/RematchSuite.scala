@@ -275,7 +275,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("kept rows are rematched by runs that end by themselves, even after a rejected start") {
+  testLong("kept rows are rematched by runs that end by themselves, even after a rejected start") {
     withCustomers { people =>
       val (checkpoint, rows) = (newFolder(), mutable.ArrayBuffer.empty[String])
       val input = memory(Orders)

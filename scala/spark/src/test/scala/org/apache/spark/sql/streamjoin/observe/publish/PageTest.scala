@@ -28,10 +28,12 @@ private[publish] trait PageTest extends JoinTest { this: AnyFunSuite =>
   protected def named[T](name: String, settings: (String, String)*)(body: StreamingQuery => T): T =
     withConf(settings: _*) {
       val streams = newStreams()
-      val query = hourly("left_outer")(streams).writeStream.format("noop").queryName(name).start()
+      val joined = hourly("left_outer")(streams)
+      // Before the start, so that one batch has the rows of both.
+      streams.stream("o").addData(row("a", "10:00"), row("b", "10:20"))
+      streams.stream("d").addData(row("a", "10:30"))
+      val query = joined.writeStream.format("noop").queryName(name).start()
       try {
-        streams.stream("o").addData(row("a", "10:00"), row("b", "10:20"))
-        streams.stream("d").addData(row("a", "10:30"))
         query.processAllAvailable()
         body(query)
       } finally query.stop()
