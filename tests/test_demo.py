@@ -24,12 +24,15 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "delta_join": ["--scale=0.0005", "--rounds=4", "--seconds=0.5"],
         "temporal_join": ["--orders=2000", "--rounds=4", "--seconds=0"],
     }
+    if not LONG:
+        del small["orders_deliveries_returns"]
     programs = [
         [str(DEMO / f"{name}.py"), *more, f"--work={tmp_path_factory.mktemp(name)}"] for name, more in small.items()
     ]
     return dict(zip(small, together(programs, spark_submit, environment=environment()), strict=True))
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; the demo of two streams has the same parts")
 def test_orders_deliveries_returns(printed: dict[str, str]) -> None:
     out = printed["orders_deliveries_returns"]
     assert "The same rows, joined by streamIntervalJoin" in out

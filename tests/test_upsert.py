@@ -201,6 +201,7 @@ def test_a_key_that_derby_cannot_compare(shop: Shop, spark: SparkSession) -> Non
     )
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; other targets get random changes, too")
 def test_random_changes_in_standard_sql(shop: Shop, spark: SparkSession) -> None:
     """Derby has neither ON CONFLICT nor IF EXISTS."""
     target = created_in_derby(spark, "t", '"a" INT, "b" INT, "v" INT')

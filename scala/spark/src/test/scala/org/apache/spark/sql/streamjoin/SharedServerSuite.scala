@@ -160,7 +160,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     findsNothing(session(), "same", "late", "state")
   }
 
-  test("foreachBatch belongs to the session that started the query; a copy of a session does not") {
+  testLong("foreachBatch belongs to the session that started the query; a copy of a session does not") {
     val a = session()
     val (owner, seen) = (new AtomicReference[QueryOwner], new AtomicReference[Seq[Row]])
     val query = new Joined(a, "batches", "own").started(_.foreachBatch { (batch: DataFrame, number: Long) =>
@@ -176,7 +176,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     query.stop()
   }
 
-  test("a session does not displace what another has left") {
+  testLong("a session does not displace what another has left") {
     val left = new LeftBySessions[Int](ofSession = 3, ofAll = 5)
     def put(owner: String, values: Int*) =
       values.foreach(value => left.put(owner)(_ == value)(_.fold(value)(identity)))
@@ -190,7 +190,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     assert(left.first(QueryOwner("a", seesAll = true))(_ < 3).contains(2), "its own first")
   }
 
-  test("no session sets what is the server's") {
+  testLong("no session sets what is the server's") {
     val a = session()
     assert(intercept[Exception](a.conf.set(Share, "true")).getMessage.contains(Share))
     assert(intercept[Exception](a.sql(s"SET $Share=true")).getMessage.contains(Share))
@@ -211,7 +211,7 @@ class SharedServerSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("a reader has a name and an id, no checkpoint, and another session cannot end it while it runs") {
+  testLong("a reader has a name and an id, no checkpoint, and another session cannot end it while it runs") {
     val it = maintainer("id INT", Seq(Seq("id")))
     during(it)(it.feed(Row(1)))
     val (a, b) = (session(), session())

@@ -76,7 +76,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
         }
     val more = for {
       (mode, number) <- modes.zipWithIndex.drop(2)
-      trace <- SparkTest.part(cases.filter(mode.runs), every = 80, from = number)
+      trace <- SparkTest.part(cases.filter(mode.runs), every = 200, from = number)
     } yield (trace, mode)
     once ++ more
   }

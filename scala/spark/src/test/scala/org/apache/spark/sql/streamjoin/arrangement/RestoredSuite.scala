@@ -71,7 +71,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
   }
 
   private val stories =
-    SparkTest.part(Stories, every = 4) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
+    SparkTest.part(Stories, every = 6, from = 1) ++ (if (SparkTest.isLong) StoriesOfTargets else Nil)
 
   for (story <- stories) test(story.name) {
     val world = begun()

@@ -79,7 +79,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     }
   }
 
-  test("rows are put in order from then on, and no longer") {
+  testLong("rows are put in order from then on, and no longer") {
     val plain: Query = lower(_).selectExpr("t", "a")
     val sorted: Query = streams => Frames.sorted(lower(streams).selectExpr("t", "a"), "t")
     val old = fed(plain, Seq(Seq(o("a", "10:00", 1), d("a", "10:00", 2))))
@@ -109,7 +109,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     job
   }
 
-  for ((name, was, is) <- changes) {
+  for ((name, was, is) <- SparkTest.part(changes, every = 2)) {
     test(s"a join is $name: after an attempt that failed, the old query continues, or the changed one") {
       withConf(noData, Evolve -> "allow") {
         def expected(query: Query) = {
@@ -254,7 +254,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     assert(evolution(other, two("inner")).isEmpty)
   }
 
-  test("the checkpoint of an older version has to record the places first") {
+  testLong("the checkpoint of an older version has to record the places first") {
     val old = fed(one, before)
     val record = Path.of(old.checkpoint, "stream-joins", "0")
     val text = Files.readString(record)

@@ -210,7 +210,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
     } finally next.stop(): Unit
   }
 
-  test("rows with a null in a key or a time, which Spark keeps") {
+  testLong("rows with a null in a key or a time, which Spark keeps") {
     val first = Seq(
       Seq(o("a", "10:00", 1), o(null, "10:01", 2), o("b", null, 3), d(null, "10:02", 4), d("a", null, 5)),
       Seq(o("c", "10:10", 6), d("c", "10:11", 7))

@@ -156,7 +156,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
   }
 
   // One at a time, as the hook is for all queries.
-  test("the same windows as from all pairs without eviction") {
+  testLong("the same windows as from all pairs without eviction") {
     val story = new Story(7L, Conditions(5), JoinType.Inner)
     IntervalJoinExec.keepsAll = true
     val pairs =
