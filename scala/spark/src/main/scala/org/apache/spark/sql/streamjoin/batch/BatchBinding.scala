@@ -18,20 +18,13 @@ import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.runtime.{
   IncrementalExecution,
   MicroBatchExecution,
-  MicroBatchExecutionContext,
-  MultipleWatermarkPolicy
+  MicroBatchExecutionContext
 }
-import org.apache.spark.sql.internal.{SQLConf, SessionState}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.InputName
-import org.apache.spark.sql.streamjoin.base.{RunningQuery, StreamJoinConf}
-import org.apache.spark.sql.streamjoin.checkpoint.{
-  OperatorLog,
-  OutlineLog,
-  SparksMetadata,
-  SparksOperator,
-  TakeOver
-}
-import org.apache.spark.sql.streamjoin.evolve.{Evolution, QueryOperators, Rewriting, StateStep}
+import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.checkpoint.{OutlineLog, SparksOperator}
+import org.apache.spark.sql.streamjoin.evolve.{Evolution, Rewriting, StateStep}
 import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
@@ -43,7 +36,6 @@ import org.apache.spark.sql.streamjoin.watermark.{
   Passed,
   QueryWatermarks,
   WatermarkId,
-  WatermarkKeys,
   WatermarkValues
 }
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
@@ -51,8 +43,8 @@ import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
 import streamjoin.core.Watermark
 
 /**
- * The batch that is being planned, as our operators see it. Only this file knows how state and
- * watermarks reach an operator. Spark provides both only to its own operators
+ * The batch that is being planned, as our operators see it. Only this file and [[FirstBatch]] know
+ * how state and watermarks reach an operator. Spark provides both only to its own operators
  * (`IncrementalExecution.StateOpIdRule`), but while it plans a batch, the thread's local properties
  * name the query, and the query leads to the batch.
  *
@@ -355,7 +347,7 @@ final private[streamjoin] class BatchBinding(
   def observedRows(ordinal: Int): ObservedRows = observed.getOrElseUpdate(ordinal, new ObservedRows)
 }
 
-private[streamjoin] object BatchBinding extends Logging {
+private[streamjoin] object BatchBinding {
 
   /** The results of a finished batch. */
   final private case class Ended(watermarks: QueryWatermarks, written: CompletableFuture[Void])
@@ -409,7 +401,7 @@ private[streamjoin] object BatchBinding extends Logging {
     previous(batch.context)
       .filter(before => before.batch == batch.execution.currentBatchId - 1 && before.hasTasks)
       .map(_.following(batch.execution))
-      .getOrElse(resumed(session, batch))
+      .getOrElse(FirstBatch.bind(session, batch))
 
   private def previous(
       context: MicroBatchExecutionContext
@@ -427,107 +419,13 @@ private[streamjoin] object BatchBinding extends Logging {
     }
 
   /** Removes entries that no batch needs any longer. */
-  private def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
+  def purge(batch: Long, log: KeyedWatermarkLog, lateRows: Path, hadoopConf: Configuration): Unit = {
     log.purge(batch - SQLConf.get.minBatchesToRetain)
     if (StreamJoinConf.keepsLateRows) LateRows.purge(lateRows, hadoopConf)
   }
 
-  /** Binds the first batch of a run from the checkpoint. */
-  private def resumed(session: SparkSession, planned: PlannedBatch): BatchBinding = {
-    val execution = planned.execution
-    val checkpoint = new Path(execution.checkpointLocation).getParent
-    val keys = WatermarkKeys.of(planned.query.logicalPlan)
-    val log = new KeyedWatermarkLog(session, checkpoint)
-    val operatorLog = new OperatorLog(session, checkpoint)
-    val batch = execution.currentBatchId
-    val takeOver = new TakeOver(session, checkpoint)
-    val takesOver = batch > 0 && takeOver.isDue
-    // A batch that runs again recomputes all later entries. A first batch that was never committed
-    // does not count, nor does one that Spark's own join has run since.
-    log.purgeAfter(if (batch == 0) -1 else if (takesOver) batch - 1 else batch)
-    if (batch == 0) operatorLog.purgeAfter(-1)
-    val (sparkLate, sparkEviction) = sparkWatermarks(execution)
-
-    val late =
-      if (batch == 0) QueryWatermarks.none(keys)
-      else if (takesOver) raised(QueryWatermarks.none(keys), sparkLate)
-      else QueryWatermarks.read(keys, log.readOfLast(batch - 1, keys))
-    val eviction = log.read(batch, keys).map(QueryWatermarks.read(keys, _)).getOrElse {
-      // How far the operators have come is not known.
-      val watermarks =
-        (if (takesOver || resumesFromSpark) raised(late, sparkEviction) else late).withoutPassed
-      log.add(batch, watermarks.entry)
-      watermarks
-    }
-    val evolution = Evolution.of(
-      session,
-      checkpoint,
-      batch,
-      keys,
-      eviction.continuity,
-      // There is no record of a join of Spark's to compare with.
-      if (takesOver) QueryOperators.none
-      else QueryOperators.ofBatch(execution.optimizedPlan, keys, operatorLog, batch)
-    )
-    evolution.check()
-    // A run of the same query may have planned the batch after start() had looked.
-    if (execution.isFirstBatch) evolution.checkPlanned(Some(batch))
-    evolution.inWords.foreach(logWarning(_))
-    evolution.begin()
-    val hadoopConf = SessionState.newHadoopConf(session.sparkContext.hadoopConfiguration, SQLConf.get)
-    val folder = LateRows.folder(checkpoint)
-    if (StreamJoinConf.keepsLateRows) LateRows.prepare(folder, hadoopConf)
-    // A run may be shorter than the purge interval.
-    purge(batch, log, folder, hadoopConf)
-    operatorLog.purgeStates(batch - SQLConf.get.minBatchesToRetain, keepsSparks = takesOver)
-    val states = new OperatorStates(
-      batch,
-      operatorLog,
-      if (takesOver) TakenOverJoins.begin(takeOver, execution.optimizedPlan)
-      else TakenOverJoins.recorded(operatorLog),
-      evolution.meanings,
-      mutable.Map.empty,
-      new SparksMetadata(session, checkpoint),
-      planned.query,
-      execution
-    )
-    if (!takesOver) states.forgetAdded(evolution.numbers.toSet)
-    new BatchBinding(
-      batch,
-      evolution.appliedBefore(late),
-      evolution
-        .applied(eviction)
-        .begun(
-          planned.query.triggerClock.getTimeMillis(),
-          acrossRuns = RunningQuery.endsByItself(planned.query)
-        ),
-      sparkLate,
-      sparkEviction,
-      SerializableConfiguration.broadcast(session.sparkContext, hadoopConf),
-      log,
-      states,
-      TrieMap.empty,
-      Some(evolution),
-      planned.query,
-      execution
-    )
-  }
-
-  /** Spark's watermark in milliseconds; it is 0 until there is one. */
-  private def raised(watermarks: QueryWatermarks, spark: Long): QueryWatermarks =
-    if (spark > 0) watermarks.atLeast(spark) else watermarks
-
-  /**
-   * Spark's committed watermark is a lower bound for every key under its `min` policy: it combines
-   * only our watermarks. When a join of Spark's is taken over, it is one under any policy: by it,
-   * Spark has dropped late rows and evicted.
-   */
-  private def resumesFromSpark: Boolean =
-    SQLConf.get.getConf(
-      SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY
-    ) == MultipleWatermarkPolicy.DEFAULT_POLICY_NAME
-
-  private def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
+  /** Those of the batch before and of this one, in milliseconds; 0 until there is one. */
+  def sparkWatermarks(execution: IncrementalExecution): (Long, Long) = (
     execution.prevOffsetSeqMetadata.map(_.batchWatermarkMs).getOrElse(0L),
     execution.offsetSeqMetadata.batchWatermarkMs
   )
