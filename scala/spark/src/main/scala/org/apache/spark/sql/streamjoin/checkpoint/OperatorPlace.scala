@@ -1,9 +1,6 @@
 package org.apache.spark.sql.streamjoin.checkpoint
 
-import scala.jdk.CollectionConverters._
 import scala.util.Try
-
-import com.fasterxml.jackson.databind.ObjectMapper
 
 /**
  * Where an operator is in its query: a property of its description, by which it is found again if
@@ -34,20 +31,15 @@ final private[streamjoin] case class OperatorPlace(
     copy(below = below.map(number), belowSparks = belowSparks.map(number))
 
   def properties: Map[String, String] = {
-    val root = mapper.createObjectNode()
-    val names = root.putArray(Marks)
-    marks.toSeq.sorted.foreach(names.add)
-    for ((name, ordinals) <- Seq(Below -> below, BelowSparks -> belowSparks)) {
-      val array = root.putArray(name)
-      ordinals.toSeq.sorted.foreach(array.add(_))
-    }
+    val root = JsonProperty.newObject()
+    JsonProperty.putTexts(root, Marks, marks.toSeq.sorted)
+    JsonProperty.putNumbers(root, Below, below.toSeq.sorted)
+    JsonProperty.putNumbers(root, BelowSparks, belowSparks.toSeq.sorted)
     Map(Property -> root.put(Above, above.name).toString)
   }
 }
 
 private[streamjoin] object OperatorPlace {
-  private val mapper = new ObjectMapper
-
   private val Property = "place"
 
   private val Marks = "event_times"
@@ -72,8 +64,8 @@ private[streamjoin] object OperatorPlace {
 
   /** None if an older version has recorded the operator. */
   def of(properties: Map[String, String]): Option[OperatorPlace] = Try {
-    val root = mapper.readTree(properties(Property))
-    def elements(name: String) = root.path(name).elements().asScala.toSet
+    val root = JsonProperty.read(properties(Property))
+    def elements(name: String) = JsonProperty.elements(root.path(name)).toSet
     OperatorPlace(
       elements(Marks).map(_.asText),
       elements(Below).map(_.asInt),

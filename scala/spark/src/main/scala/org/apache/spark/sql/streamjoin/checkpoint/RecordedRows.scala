@@ -1,10 +1,6 @@
 package org.apache.spark.sql.streamjoin.checkpoint
 
-import scala.jdk.CollectionConverters._
 import scala.util.Try
-
-import com.fasterxml.jackson.databind.node.ObjectNode
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, EvalMode, Expression, Literal}
 import org.apache.spark.sql.streamjoin.state.RowLayout
@@ -55,24 +51,16 @@ final private[streamjoin] case class RecordedRows(
   }
 
   def json: String = {
-    val root = mapper.createObjectNode().put(Stored, stored.json).put(Shown, shown)
-    numbers(root, Keys, keys)
-    numbers(root, Times, times)
-    numbers(root, Expiring, expiring)
-    val names = root.putArray(Used)
-    used.foreach(names.add)
+    val root = JsonProperty.newObject().put(Stored, stored.json).put(Shown, shown)
+    JsonProperty.putNumbers(root, Keys, keys)
+    JsonProperty.putNumbers(root, Times, times)
+    JsonProperty.putNumbers(root, Expiring, expiring)
+    JsonProperty.putTexts(root, Used, used)
     root.toString
-  }
-
-  private def numbers(root: ObjectNode, name: String, all: Seq[Int]): Unit = {
-    val array = root.putArray(name)
-    all.foreach(array.add(_))
   }
 }
 
 private[streamjoin] object RecordedRows {
-  private val mapper = new ObjectMapper
-
   private val Stored = "stored"
   private val Shown = "shown"
   private val Keys = "keys"
@@ -85,18 +73,16 @@ private[streamjoin] object RecordedRows {
 
   /** None if an older version has recorded the operator. */
   def of(properties: Map[String, String], side: Option[String]): Option[RecordedRows] = Try {
-    val root = mapper.readTree(properties(property(side)))
-    def numbers(name: String): Seq[Int] = elements(root, name).map(_.asInt)
+    val root = JsonProperty.read(properties(property(side)))
+    def elements(name: String) = JsonProperty.elements(root.path(name))
+    def numbers(name: String): Seq[Int] = elements(name).map(_.asInt)
     RecordedRows(
       DataType.fromJson(root.path(Stored).asText).asInstanceOf[StructType],
       root.path(Shown).asInt,
       numbers(Keys),
       numbers(Times),
       numbers(Expiring),
-      elements(root, Used).map(_.asText)
+      elements(Used).map(_.asText)
     )
   }.toOption
-
-  private def elements(root: JsonNode, name: String): Seq[JsonNode] =
-    root.path(name).elements().asScala.toSeq
 }

@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import scala.util.Try
 
+import org.apache.spark.sql.streamjoin.checkpoint.JsonProperty
+
 /** The equalities by which a join stores and finds its rows: a property of its description. */
 private[streamjoin] object Equalities {
   private val Property = "equalities"

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import scala.util.Try
 
+import org.apache.spark.sql.streamjoin.checkpoint.JsonProperty
 import org.apache.spark.sql.streamjoin.time.DurationText
 
 import streamjoin.core.{Side, TimeBound, TimeBounds}

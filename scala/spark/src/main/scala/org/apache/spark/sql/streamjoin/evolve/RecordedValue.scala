@@ -1,11 +1,10 @@
 package org.apache.spark.sql.streamjoin.evolve
 
-import scala.jdk.CollectionConverters._
-
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
+import org.apache.spark.sql.streamjoin.checkpoint.JsonProperty
 import org.apache.spark.sql.streamjoin.time.DurationText
 
 /**
@@ -59,25 +58,21 @@ final private[streamjoin] case class RecordedValue(
   }
 
   def json: String = {
-    val node =
-      RecordedValue.mapper.createObjectNode().put("key", key).put("zone", zone).put("beyond", beyond)
+    val node = JsonProperty.newObject().put("key", key).put("zone", zone).put("beyond", beyond)
     time.foreach(node.put("time", _))
     max.foreach(node.put("maxMicros", _))
-    val names = node.putArray("columns")
-    columns.foreach(names.add)
+    JsonProperty.putTexts(node, "columns", columns)
     node.toString
   }
 }
 
 private[streamjoin] object RecordedValue {
-  private val mapper = new ObjectMapper
-
   def of(json: JsonNode): RecordedValue = RecordedValue(
     json.path("key").asInt,
     json.path("zone").asText,
     json.path("beyond").asText,
     Option(json.get("time")).map(_.asInt),
     Option(json.get("maxMicros")).map(_.asLong),
-    json.path("columns").elements().asScala.map(_.asText).toSeq
+    JsonProperty.elements(json.path("columns")).map(_.asText)
   )
 }

@@ -1,9 +1,8 @@
 package org.apache.spark.sql.streamjoin.evolve
 
-import scala.jdk.CollectionConverters._
 import scala.util.Try
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.spark.sql.streamjoin.checkpoint.JsonProperty
 
 /**
  * The event-time columns of an operator, by watermark key: a property of its description. In a
@@ -23,19 +22,4 @@ private[streamjoin] object TimeNames {
   def before(was: Seq[String], is: Seq[String]): Seq[Option[Int]] =
     if (was == is) is.indices.map(Some(_))
     else is.map(name => Option.when(Seq(was, is).forall(_.count(_ == name) == 1))(was.indexOf(name)))
-}
-
-/** Lists in a property of a description, as JSON. */
-private[evolve] object JsonProperty {
-  private val mapper = new ObjectMapper
-
-  def elements(text: String): Seq[JsonNode] = mapper.readTree(text).elements().asScala.toSeq
-
-  def texts(all: Seq[String]): String = {
-    val array = mapper.createArrayNode()
-    all.foreach(array.add)
-    array.toString
-  }
-
-  def numbers(all: Seq[Long]): String = all.mkString("[", ",", "]")
 }
