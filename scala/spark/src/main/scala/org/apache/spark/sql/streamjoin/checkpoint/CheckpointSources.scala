@@ -17,7 +17,7 @@ final private[streamjoin] case class CheckpointSources(number: Int, names: Optio
 
 private[streamjoin] object CheckpointSources {
 
-  /** By name, of the second format of the log: `orders:{...}`. */
+  /** The first line of an offset log in which the offset of each source follows its name. */
   private val Named = "v2"
 
   def of(batch: Long, checkpoint: Path, hadoopConf: Configuration): Option[CheckpointSources] = {

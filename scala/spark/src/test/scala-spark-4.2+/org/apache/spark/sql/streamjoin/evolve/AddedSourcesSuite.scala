@@ -1,17 +1,14 @@
 package org.apache.spark.sql.streamjoin.evolve
 
-import java.nio.file.{Files, Path}
-
-import scala.collection.mutable
-
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.SparkTest
+import org.apache.spark.sql.streamjoin.watermark.NamedSources
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Joins with a new source that are added to a running query and removed. */
-class AddedSourcesSuite extends AnyFunSuite with SparkTest {
+class AddedSourcesSuite extends AnyFunSuite with SparkTest with NamedSources {
   private val Evolve = "spark.streamjoin.evolve"
 
   override protected def settings: Map[String, String] =
@@ -21,52 +18,24 @@ class AddedSourcesSuite extends AnyFunSuite with SparkTest {
       "spark.sql.streaming.offsetLog.formatVersion" -> "2"
     )
 
-  final private class Inputs {
-    private val root = Path.of(newFolder("inputs"))
-    private var files = 0
+  private def lower(inputs: Inputs): DataFrame = inputs
+    .stream("o")
+    .join(inputs.stream("d"), expr("o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
+    .selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b")
+    .as("f")
 
-    def write(name: String, rows: String*): Unit = {
-      files += 1
-      Files.createDirectories(root.resolve(name))
-      Files.writeString(root.resolve(name).resolve(s"$files.csv"), rows.mkString("\n")): Unit
-    }
+  private def upper(inputs: Inputs): DataFrame = lower(inputs)
+    .join(inputs.stream("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"), "left_outer")
+    .selectExpr("a", "b", "e.v AS c")
 
-    def stream(name: String): DataFrame = {
-      Files.createDirectories(root.resolve(name))
-      spark.readStream
-        .schema("id STRING, t TIMESTAMP, v INT")
-        .name(name)
-        .csv(root.resolve(name).toString)
-        .withWatermark("t", "0 seconds")
-        .as(name)
-    }
+  /** The third stream comes first in the plan. */
+  private def mirrored(inputs: Inputs): DataFrame = inputs
+    .stream("e")
+    .join(lower(inputs), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"), "right_outer")
+    .selectExpr("a", "b", "e.v AS c")
 
-    def lower: DataFrame = stream("o")
-      .join(stream("d"), expr("o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
-      .selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.v AS b")
-      .as("f")
-
-    def upper: DataFrame = lower
-      .join(stream("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"), "left_outer")
-      .selectExpr("a", "b", "e.v AS c")
-
-    /** The third stream comes first in the plan. */
-    def mirrored: DataFrame = stream("e")
-      .join(lower, expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"), "right_outer")
-      .selectExpr("a", "b", "e.v AS c")
-  }
-
-  /** Runs to the end of all files; returns the output. */
-  private def run(query: DataFrame, checkpoint: String): Seq[String] = {
-    val seen = mutable.ArrayBuffer.empty[Row]
-    val running = query.writeStream
-      .option("checkpointLocation", checkpoint)
-      .foreachBatch((batch: DataFrame, _: Long) => seen ++= batch.collect(): Unit)
-      .start()
-    try running.processAllAvailable()
-    finally running.stop()
-    seen.map(_.toSeq.map(cell => if (cell == null) "-" else cell.toString).mkString(" ")).sorted.toSeq
-  }
+  private def shown(rows: Seq[Row]): Seq[String] =
+    rows.map(_.toSeq.map(cell => if (cell == null) "-" else cell.toString).mkString(" ")).sorted
 
   private def begin(inputs: Inputs): Unit = {
     inputs.write("o", "a,2024-06-01T10:00:00Z,1", "b,2024-06-01T10:30:00Z,2")
@@ -84,11 +53,11 @@ class AddedSourcesSuite extends AnyFunSuite with SparkTest {
   private def end(inputs: Inputs): Unit =
     for (name <- Seq("o", "d", "e")) inputs.write(name, s"$name,2024-06-01T23:00:00Z,999")
 
-  for ((name, joined) <- Seq[(String, Inputs => DataFrame)]("last" -> (_.upper), "first" -> (_.mirrored)))
+  for ((name, joined) <- Seq[(String, Inputs => DataFrame)]("last" -> upper, "first" -> mirrored))
     test(s"a join with a new source is added, which comes $name in the plan, and removed") {
       val (inputs, checkpoint) = (new Inputs, newFolder())
       begin(inputs)
-      assert(run(inputs.lower.select("a", "b"), checkpoint) == Seq("1 3"))
+      assert(shown(run(lower(inputs).select("a", "b"), checkpoint)) == Seq("1 3"))
       val change = streamjoin.StreamJoin.evolution(joined(inputs), checkpoint).collect().map(_.toSeq).toSeq
       // All rows of the new source are there, but those of 10:30 have passed.
       assert(
@@ -104,37 +73,39 @@ class AddedSourcesSuite extends AnyFunSuite with SparkTest {
       )
       more(inputs)
       withConf(Evolve -> "allow") {
-        assert(run(joined(inputs), checkpoint) == Seq("2 6 5"))
+        assert(shown(run(joined(inputs), checkpoint)) == Seq("2 6 5"))
         end(inputs)
-        assert(run(joined(inputs), checkpoint) == Seq("7 8 -"))
+        assert(shown(run(joined(inputs), checkpoint)) == Seq("7 8 -"))
       }
       withConf(Evolve -> "exact") {
         inputs.write("o", "z,2024-06-01T23:10:00Z,9")
         inputs.write("d", "z,2024-06-01T23:10:00Z,10")
-        assert(run(inputs.lower.select("a", "b"), checkpoint) == Seq("9 10"))
+        assert(shown(run(lower(inputs).select("a", "b"), checkpoint)) == Seq("9 10"))
       }
     }
 
   test("a whole branch is added, with results from its beginning") {
     val (inputs, checkpoint) = (new Inputs, newFolder())
     begin(inputs)
-    assert(run(inputs.lower.select("a", "b"), checkpoint) == Seq("1 3"))
+    assert(shown(run(lower(inputs).select("a", "b"), checkpoint)) == Seq("1 3"))
     inputs.write("p", "x,2024-06-01T09:00:00Z,11")
     inputs.write("q", "x,2024-06-01T09:10:00Z,12")
     val within = "p.id = q.id AND q.t BETWEEN p.t AND p.t + INTERVAL 1 HOUR"
     val branch = inputs.stream("p").join(inputs.stream("q"), expr(within)).selectExpr("p.v AS a", "q.v AS b")
     more(inputs)
     withConf(Evolve -> "exact") {
-      assert(run(branch.union(inputs.lower.select("a", "b")), checkpoint) == Seq("11 12", "2 6", "7 8"))
+      assert(
+        shown(run(branch.union(lower(inputs).select("a", "b")), checkpoint)) == Seq("11 12", "2 6", "7 8")
+      )
     }
     end(inputs)
-    assert(run(branch.union(inputs.lower.select("a", "b")), checkpoint).isEmpty)
+    assert(run(branch.union(lower(inputs).select("a", "b")), checkpoint).isEmpty)
   }
 
   test("a join over other sources does not continue with the state of one") {
     val (inputs, checkpoint) = (new Inputs, newFolder())
     begin(inputs)
-    run(inputs.lower.select("a", "b"), checkpoint): Unit
+    run(lower(inputs).select("a", "b"), checkpoint): Unit
     val other = inputs
       .stream("o")
       .join(inputs.stream("e").as("d"), expr("o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))

@@ -2,8 +2,6 @@ package org.apache.spark.sql.streamjoin.watermark
 
 import java.nio.file.{Files, Path}
 
-import scala.collection.mutable
-
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
@@ -13,40 +11,8 @@ import org.apache.spark.sql.{DataFrame, Row}
 /**
  * `readStream.name(...)`: a source keeps its watermark wherever it stands in the next run's query.
  */
-class NamedSourcesSuite extends AnyFunSuite with SparkTest {
+class NamedSourcesSuite extends AnyFunSuite with SparkTest with NamedSources {
   private val Evolution = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-
-  final private class Inputs {
-    private val root = Path.of(newFolder("inputs"))
-    private var files = 0
-
-    def write(name: String, rows: String*): Unit = {
-      files += 1
-      Files.createDirectories(root.resolve(name))
-      Files.writeString(root.resolve(name).resolve(s"$files.csv"), rows.mkString("\n")): Unit
-    }
-
-    def stream(name: String): DataFrame = {
-      Files.createDirectories(root.resolve(name))
-      spark.readStream
-        .schema("id STRING, t TIMESTAMP, v INT")
-        .name(name)
-        .csv(root.resolve(name).toString)
-        .withWatermark("t", "0 seconds")
-    }
-  }
-
-  /** Runs to the end of all files; returns the output. */
-  private def run(query: DataFrame, checkpoint: String): Seq[Row] = {
-    val seen = mutable.ArrayBuffer.empty[Row]
-    val running = query.writeStream
-      .option("checkpointLocation", checkpoint)
-      .foreachBatch((batch: DataFrame, _: Long) => seen ++= batch.collect(): Unit)
-      .start()
-    try running.processAllAvailable()
-    finally running.stop()
-    seen.toSeq
-  }
 
   private def joined(inputs: Inputs, branches: String*): DataFrame = {
     val orders = branches.map(inputs.stream).reduce(_ union _).as("o")

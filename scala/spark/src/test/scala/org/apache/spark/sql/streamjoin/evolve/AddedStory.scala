@@ -2,9 +2,9 @@ package org.apache.spark.sql.streamjoin.evolve
 
 import scala.util.Random
 
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.Frames
-import org.apache.spark.sql.{DataFrame, Row}
 
 /**
  * A query of the streams `a`, `b` and `c`: the join of the first two, and above it that with the
@@ -42,18 +42,11 @@ final private[evolve] case class AddedQuery(lower: Link, upper: Option[Above]) {
 }
 
 /** A random query, its rows, and the upper join, or an order of time, added to it or removed. */
-final private[evolve] class AddedStory(seed: Int) {
+final private[evolve] class AddedStory(seed: Int, random: Random) extends ChainStory(random) {
   import Above._
-  import AddedStory._
   import ChangedChain.Null
 
-  private val random = new Random(seed * 23L)
-  private def one[A](of: A*): A = of(random.nextInt(of.size))
-
-  private def link(other: String, types: String*) = {
-    val lowest = random.between(-20, 10)
-    Link(other, one(types: _*), lowest, lowest + random.between(5, 30), random.nextInt(3))
-  }
+  def this(seed: Int) = this(seed, new Random(seed * 23L))
 
   val isAdded: Boolean = seed % 2 == 0
   private val (lower, upper) = (
@@ -76,32 +69,12 @@ final private[evolve] class AddedStory(seed: Int) {
 
   val streams: Seq[String] = Seq("a", "b", "c")
 
-  private val now = scala.collection.mutable.Map(streams.map(_ -> random.between(0, 20)): _*)
-  private val numbers = Iterator.from(1)
-
-  /** No row is behind by more than the watermark's delay. */
-  val batches: Seq[Seq[ChainRow]] = (0 until 6).map { batch =>
-    streams.filter(_ => random.nextInt(4) > 0).flatMap { stream =>
-      now(stream) += random.between(0, 25)
-      Seq.fill(random.between(3, 7)) {
-        ChainRow(stream, random.nextInt(3), now(stream) - random.between(0, 29), numbers.next(), batch)
-      }
-    }
-  }
-
-  /** One row per stream that is later than all others and matches none. */
-  def end: Seq[(String, Row)] = streams.zipWithIndex.map { case (stream, at) =>
-    ChainRow(stream, 100 + at, 5000, ChangedChain.End, 0).row
-  }
-
   // The law, over all rows.
 
   /** A row of the lower join, emitted in a batch. */
   private case class Item(a: ChainRow, b: Option[ChainRow], batch: Int) {
     def with3(c: Option[ChainRow]): Seq[Int] = Seq(a.v, b.fold(Null)(_.v), c.fold(Null)(_.v))
   }
-
-  private def rows(stream: String) = batches.flatten.filter(_.stream == stream)
 
   private val items: Seq[Item] = rows("a").flatMap { a =>
     val matches = rows("b").filter(lower.holds(a, _))
@@ -148,18 +121,4 @@ final private[evolve] class AddedStory(seed: Int) {
 
   val must: Set[Seq[Int]] = (old._1 ++ changed._1).toSet
   val may: Set[Seq[Int]] = must ++ old._2 ++ changed._2
-}
-
-private[evolve] object AddedStory {
-
-  /** How the first batch of the changed query runs. */
-  sealed trait Attempt
-  case object Plain extends Attempt
-  case object Repeated extends Attempt
-
-  /** It fails, and the changed query runs it again. */
-  case object Failed extends Attempt
-
-  /** It fails, and the old query continues. */
-  case object Abandoned extends Attempt
 }

@@ -15,7 +15,6 @@ import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
  * [[AddedStory]] reads over all rows at once. No row is late.
  */
 class AddedStorySuite extends AnyFunSuite with JoinTest {
-  import AddedStory._
   import ChangedChain._
 
   private val rocksDb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

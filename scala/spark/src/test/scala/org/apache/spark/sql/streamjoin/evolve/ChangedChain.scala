@@ -103,17 +103,44 @@ final private[evolve] case class ChainQuery(below: Link, above: Above, more: Boo
   }
 }
 
-/** A random query, its rows, and a random change of it. */
-final private[evolve] class ChangedChain(seed: Int) {
-  import Above._
+/** A random query of joins of `a`, its rows, and a random change of it. */
+abstract private[evolve] class ChainStory(random: Random) {
+  def streams: Seq[String]
 
-  private val random = new Random(seed * 17L)
-  private def one[A](of: A*): A = of(random.nextInt(of.size))
+  protected def one[A](of: A*): A = of(random.nextInt(of.size))
 
-  private def link(other: String, types: String*) = {
+  protected def link(other: String, types: String*): Link = {
     val lowest = random.between(-20, 10)
     Link(other, one(types: _*), lowest, lowest + random.between(5, 30), random.nextInt(3))
   }
+
+  /** No row is behind by more than the watermark's delay. */
+  lazy val batches: Seq[Seq[ChainRow]] = {
+    val now = scala.collection.mutable.Map(streams.map(_ -> random.between(0, 20)): _*)
+    val numbers = Iterator.from(1)
+    (0 until 6).map { batch =>
+      streams.filter(_ => random.nextInt(4) > 0).flatMap { stream =>
+        now(stream) += random.between(0, 25)
+        Seq.fill(random.between(3, 7)) {
+          ChainRow(stream, random.nextInt(3), now(stream) - random.between(0, 29), numbers.next(), batch)
+        }
+      }
+    }
+  }
+
+  protected def rows(stream: String): Seq[ChainRow] = batches.flatten.filter(_.stream == stream)
+
+  /** One row per stream that is later than all others and matches none. */
+  def end: Seq[(String, Row)] = streams.zipWithIndex.map { case (stream, at) =>
+    ChainRow(stream, 100 + at, 5000, ChangedChain.End, 0).row
+  }
+}
+
+/** A random query, its rows, and a random change of it. */
+final private[evolve] class ChangedChain(seed: Int, random: Random) extends ChainStory(random) {
+  import Above._
+
+  def this(seed: Int) = this(seed, new Random(seed * 17L))
 
   private val isUpper = random.nextInt(3) == 0
 
@@ -173,24 +200,6 @@ final private[evolve] class ChangedChain(seed: Int) {
 
   val streams: Seq[String] = if (before.above.isInstanceOf[Joined]) Seq("a", "b", "c") else Seq("a", "b")
 
-  private val now = scala.collection.mutable.Map(streams.map(_ -> random.between(0, 20)): _*)
-  private val numbers = Iterator.from(1)
-
-  /** No row is behind by more than the watermark's delay. */
-  val batches: Seq[Seq[ChainRow]] = (0 until 6).map { batch =>
-    streams.filter(_ => random.nextInt(4) > 0).flatMap { stream =>
-      now(stream) += random.between(0, 25)
-      Seq.fill(random.between(3, 7)) {
-        ChainRow(stream, random.nextInt(3), now(stream) - random.between(0, 29), numbers.next(), batch)
-      }
-    }
-  }
-
-  /** One row per stream that is later than all others and matches none. */
-  def end: Seq[(String, Row)] = streams.zipWithIndex.map { case (stream, at) =>
-    ChainRow(stream, 100 + at, 5000, ChangedChain.End, 0).row
-  }
-
   // The law, over all rows.
 
   /**
@@ -202,8 +211,6 @@ final private[evolve] class ChangedChain(seed: Int) {
    *   the last one
    */
   private case class Item(values: Seq[Int], rows: Map[String, ChainRow], from: Int, to: Int)
-
-  private def rows(stream: String) = batches.flatten.filter(_.stream == stream)
 
   /** What a join emits for certain, and what it may emit. */
   private case class Law(must: Seq[Item], may: Seq[Item])

@@ -7,10 +7,15 @@ import org.apache.spark.sql.streamjoin.{ChangedCore, RandomStory, TraceQuery}
 
 import streamjoin.core.{Side, Trace}
 
-/** How the batch of a change runs. */
+/** How the first batch of a changed query runs. */
 sealed private[evolve] trait Attempt
 private[evolve] case object Plain extends Attempt
 private[evolve] case object Repeated extends Attempt
+
+/** It fails, and the changed query runs it again. */
+private[evolve] case object Failed extends Attempt
+
+/** It fails, and the old query continues. */
 private[evolve] case object Abandoned extends Attempt
 
 /** A query, and the settings with which it runs. */

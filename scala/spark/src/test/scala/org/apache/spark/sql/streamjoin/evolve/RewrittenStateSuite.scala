@@ -82,10 +82,9 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
 
   private def run(job: Job, batches: Range): Seq[Seq[String]] = running(job)(job => batches.map(feed(job, _)))
 
-  for {
-    (how, at) <- Seq("inner", "left_outer", "full_outer", "right_outer").zipWithIndex
-    if at < 1 || SparkTest.isLong
-  } {
+  private val types = Seq("inner", "left_outer", "full_outer", "right_outer").zipWithIndex
+
+  for ((how, at) <- SparkTest.part(types, every = 4)) {
     val query = hour.copy(how, from = -45)
     lazy val wanted = {
       val rows = expected(query, query, withX, withY)

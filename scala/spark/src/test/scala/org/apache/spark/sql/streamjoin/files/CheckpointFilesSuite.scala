@@ -136,19 +136,16 @@ class CheckpointFilesSuite extends AnyFunSuite with JoinTest {
    * from both with each store and format.
    */
   for {
-    ((store, provider, format), number) <- SparkTest
-      .part(
-        Seq(
-          ("default store", defaultStore, "1"),
-          ("RocksDB", rocksDb, "1"),
-          // With Spark's own checksums.
-          ("RocksDB, checkpoint format 2", rocksDb, "2")
-        ),
-        every = 3
-      )
-      .zipWithIndex
-    managers = Seq("FileContext" -> context, "FileSystem" -> system)
-    (others, theirs) <- SparkTest.part(managers, every = 2, from = number)
+    (store, provider, format) <- SparkTest.part(
+      Seq(
+        ("default store", defaultStore, "1"),
+        ("RocksDB", rocksDb, "1"),
+        // With Spark's own checksums.
+        ("RocksDB, checkpoint format 2", rocksDb, "2")
+      ),
+      every = 3
+    )
+    (others, theirs) <- SparkTest.part(Seq("FileContext" -> context, "FileSystem" -> system), every = 2)
   } test(s"a checkpoint can switch from $others to our file manager and back, $store") {
     withConf(
       provider,

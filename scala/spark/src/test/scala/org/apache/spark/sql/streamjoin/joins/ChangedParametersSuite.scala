@@ -197,7 +197,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
         assert(found == what)
         assert(values("was") != values("is"))
       }
-      // Uninterrupted and unchanged, it gives the same.
+      // A query that was never stopped emits the same rows.
       val more =
         Seq(Seq(o("a", "10:05", 4), d("a", "10:02", 5), d("a", "10:02", 6)), end("14:00"), end("15:00"))
       val expected = running(job(query))(job => (begin +: more).flatMap(rows => job.feed(rows: _*)))
