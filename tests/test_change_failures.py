@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 
+import pytest
 from conftest import LONG, printed_seed
 from processes import Job
 from queries import write_file
@@ -25,8 +26,8 @@ from test_restart import other_state
 JOB = Path(__file__).with_name("jobs") / "change_job.py"
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "1"))
 SINKS, STORES = ["files", "batches"], ["default", "rocksdb"]
-QUERIES = [f"{sink}-{store}" for sink in SINKS for store in STORES] if LONG else ["files-default", "batches-rocksdb"]
-FILES, CHANGED = (12, 5) if LONG else (7, 3)
+QUERIES = [f"{sink}-{store}" for sink in SINKS for store in STORES]
+FILES, CHANGED = 12, 5
 BEFORE = 5
 LONGEST, SHORTER, ABOVE = 40, 12, 10
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,6 +40,7 @@ Ids = tuple[int | None, ...]
 Found = Counter[Ids]
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; AddedJoinsSuite has attempts that fail")
 def test_killed_inside_the_batch_of_a_change(tmp_path: Path) -> None:
     chance = random.Random(printed_seed())
     inputs = Inputs(

@@ -97,6 +97,7 @@ def test_a_checkpoint_continues_in_another_kind_of_session(server: str, tmp_path
         assert out.splitlines()[-1] == str(expected), kind
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; SharedServerSuite has two sessions")
 def test_two_users_of_one_server_are_kept_apart(server: str, tmp_path: Path) -> None:
     out = run([str(CLIENT), str(JOBS / "two_users.py"), server, str(tmp_path)], WORKERS)
     assert out.strip().splitlines() == (JOBS / "two_users.txt").read_text().splitlines()

@@ -21,7 +21,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return what each demo prints, except the first, which runs in its own process."""
     small = {
         "orders_deliveries_returns": ["--orders=2000"],
-        "delta_join": ["--scale=0.0005", "--rounds=4", "--seconds=0.5"],
+        "delta_join": ["--scale=0.0005", "--rounds=3", "--seconds=0.5"],
         "temporal_join": ["--orders=2000", "--rounds=4", "--seconds=0"],
     }
     if not LONG:

@@ -27,6 +27,7 @@ import streamjoin as sj
 sys.path.insert(0, str(ROOT / "docs"))
 import rows_and_time
 
+LONGEST = {"coming-from.md", "delta-joins.md", "monitoring.md"}
 RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
 PAGES = [ROOT / "python" / "README.md", *sorted((ROOT / "docs").glob("*.md")), *RECIPES]
 FENCE = re.compile(r"^```([a-z][^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -182,10 +183,10 @@ def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
-# `make test-long` runs the recipes, too.
+# The longest pages, and the recipes, are a part of `make test-long`.
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if runnable(page) and (LONG or page not in RECIPES)],
+    [page for page in PAGES if runnable(page) and (LONG or (page not in RECIPES and page.name not in LONGEST))],
     ids=lambda page: page.name,
 )
 @pytest.mark.usefixtures("working_directory", "session_as_before")

@@ -11,7 +11,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from conftest import LINE, LINES, Run, rejected, run
+from conftest import LINE, LINES, LONG, Run, rejected, run
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -151,6 +151,7 @@ def test_a_session_of_configure_passes_the_checks_and_so_does_the_next_one(pytho
     assert rest == ["True", "False", "fine"]
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; each starts a JVM")
 def test_configure_after_a_session_without_the_jar(python: Run) -> None:
     out = python(
         PROGRAM + "spark = new().getOrCreate()\n"
@@ -181,6 +182,7 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
     assert out.split() == expected
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; each starts a JVM")
 def test_a_jar_that_this_spark_cannot_link(python: Run, tmp_path: Path) -> None:
     jar = tmp_path / f"streamjoin-spark{LINE}_2.13-{sj.__version__}.jar"
     with ZipFile(jar, "w") as archive:

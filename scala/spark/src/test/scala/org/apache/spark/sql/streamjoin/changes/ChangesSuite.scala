@@ -38,7 +38,9 @@ class ChangesSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  testAll[ChangeCase](ChangeCases.all, of => s"sj.versions: ${of.name}")(of => valid(of)(versions(of, None)))
+  testAll[ChangeCase](SparkTest.part(ChangeCases.all, every = 2), of => s"sj.versions: ${of.name}")(of =>
+    valid(of)(versions(of, None))
+  )
 
   /** In SQL a flat log is known by the name of its operation. */
   private val inSql = ChangeCases.all.filter(of => of.schema.contains("id INT, v STRING") && of.order.isEmpty)

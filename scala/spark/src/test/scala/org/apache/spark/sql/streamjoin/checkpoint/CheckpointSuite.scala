@@ -275,7 +275,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
       .map(now => (now, s"o.t < $now", s"greatest(o.t, d.t) < $now")) :+
       ("current_time()", "hour(current_time()) > -o.v", "hour(current_time()) > -greatest(o.v, d.v)")
 
-  for ((now, ofLeft, ofBoth) <- SparkTest.part(Times, every = 2))
+  for ((now, ofLeft, ofBoth) <- SparkTest.part(Times, every = 5, from = 4))
     test(s"a join with $now in its condition can be restarted") {
       withConf("spark.sql.timeType.enabled" -> "true") {
         goesOn(begun(picked(condition = s"$Hourly AND $ofLeft")))

@@ -52,32 +52,33 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     assert(continued(changed, after.tail) == removed)
   }
 
-  for (
-    (name, settings) <- Seq(
-      "other partitions" -> Seq("spark.streamjoin.partitions" -> "3"),
-      "RocksDB with checkpoint ids" -> Seq(
-        "spark.sql.streaming.stateStore.providerClass" ->
-          "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
-      )
+  private val states = Seq(
+    "other partitions" -> Seq("spark.streamjoin.partitions" -> "3"),
+    "RocksDB with checkpoint ids" -> Seq(
+      "spark.sql.streaming.stateStore.providerClass" ->
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
     )
-  ) test(s"a join is added, removed, and added again, with $name") {
-    withConf(settings :+ (Evolve -> "allow"): _*) {
-      val old = fed(one, before)
-      withConf("spark.streamjoin.partitions" -> "4") {
-        val upper = old.successor(two())
-        assert(continued(upper, after.take(2)) == Seq("4 5 7", "8 9 10"))
-        val lower = upper.successor(one)
-        assert(continued(lower, Seq(Seq(o("h", "11:05", 13), d("h", "11:06", 14)))) == Seq("13 14"))
-        val again = lower.successor(two("inner"))
-        val more = Seq(Seq(o("i", "11:40", 15), d("i", "11:40", 16), e("i", "11:40", 17)))
-        assert(continued(again, more) == Seq("15 16 17"))
-        assert(evolution(again, one).map(_.take(2)) == Seq(Seq("3", "join 3")))
-        assert(again.restart().streaming.isActive)
-        again.stop(): Unit
+  )
+
+  for ((name, settings) <- SparkTest.part(states, every = 2, from = 1))
+    test(s"a join is added, removed, and added again, with $name") {
+      withConf(settings :+ (Evolve -> "allow"): _*) {
+        val old = fed(one, before)
+        withConf("spark.streamjoin.partitions" -> "4") {
+          val upper = old.successor(two())
+          assert(continued(upper, after.take(2)) == Seq("4 5 7", "8 9 10"))
+          val lower = upper.successor(one)
+          assert(continued(lower, Seq(Seq(o("h", "11:05", 13), d("h", "11:06", 14)))) == Seq("13 14"))
+          val again = lower.successor(two("inner"))
+          val more = Seq(Seq(o("i", "11:40", 15), d("i", "11:40", 16), e("i", "11:40", 17)))
+          assert(continued(again, more) == Seq("15 16 17"))
+          assert(evolution(again, one).map(_.take(2)) == Seq(Seq("3", "join 3")))
+          assert(again.restart().streaming.isActive)
+          again.stop(): Unit
+        }
       }
     }
-  }
 
   testLong("rows are put in order from then on, and no longer") {
     val plain: Query = lower(_).selectExpr("t", "a")

@@ -10,7 +10,7 @@ import org.apache.spark.sql.streamjoin.JoinTest.{Job, d, o}
 /** What an added join lacks depends on its kind, and on what keeps its rows. */
 class AddedKindsSuite extends AnyFunSuite with AddedTest {
 
-  test("an as-of join with a tolerance is added, and one without is rejected") {
+  testLong("an as-of join with a tolerance is added, and one without is rejected") {
     def closest(tolerance: Option[String]): Query = streams => {
       val joined = lower(streams).join(streams.marked("e"), expr("f.id = e.id"), "left_outer")
       Frames

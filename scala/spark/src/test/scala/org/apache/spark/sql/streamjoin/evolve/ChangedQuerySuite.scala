@@ -107,5 +107,5 @@ class ChangedQueryOnRocksDbSuite extends ChangedQuerySuite {
       "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
   )
 
-  override protected def every: (Int, Int) = (10, 1)
+  override protected def every: (Int, Int) = (20, 1)
 }

@@ -101,7 +101,7 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
     job.feed((all ++ end).filter(row => inputs(row._1)): _*)
   }
 
-  for ((name, query) <- SparkTest.part(queries, every = 4, from = 2)) test(name) {
+  for ((name, query) <- SparkTest.part(queries, every = 8, from = 6)) test(name) {
     val inputs = name match {
       case "chain" => Set("o", "d", "e")
       case "rows in order" => Set("o")

@@ -110,7 +110,7 @@ class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
     }
   }
 
-  test("a file sink has each row once") {
+  testLong("a file sink has each row once") {
     val (input, output, checkpoint) = (newFolder("input"), newFolder("output"), newFolder())
     def stream(name: String) = {
       val folder = Path.of(input, name)

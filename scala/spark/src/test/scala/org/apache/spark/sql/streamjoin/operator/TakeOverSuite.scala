@@ -65,7 +65,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
 
   private val kinds = for ((store, settings) <- stores; how <- types) yield (how, store, settings)
 
-  for ((how, store, settings) <- SparkTest.part(kinds, every = 30)) test(s"$how, $store") {
+  for ((how, store, settings) <- if (SparkTest.isLong) kinds else Nil) test(s"$how, $store") {
     withConf(settings: _*) {
       val expected = ofSpark(join(how))
       assert(expected.size > 10)

@@ -183,7 +183,7 @@ class AttemptsSuite extends StateTest {
       }
     }
 
-  test("attempts at batches too large to buffer store the same") {
+  if (SparkTest.isLong) test("attempts at batches too large to buffer store the same") {
     seeds(default = 1)(seed => withProvider(partition = seed)(new Batches(seed, _, Some(90)).run(2)))
   }
 

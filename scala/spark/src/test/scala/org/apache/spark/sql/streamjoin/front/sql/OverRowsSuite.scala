@@ -104,7 +104,7 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
         each <- Seq(windows(1), windows(4))
       } yield how -> each)
 
-  for ((how, each) <- SparkTest.part(some, every = 2)) {
+  for ((how, each) <- SparkTest.part(some, every = 4)) {
     val columns = if (how.contains("SEMI") || how.contains("ANTI")) "o.v" else "o.v, d.v"
     val query = s"SELECT rowtime, $columns FROM ${each.inputs(how)} ON o.id = d.id"
     test(query) {
@@ -153,7 +153,8 @@ class OverRowsSuite extends AnyFunSuite with SqlTest {
         s"SELECT time, ov, dv, r.v FROM ($lower) AS l(time, id, ov, dv) LEFT JOIN $upper ON l.id = r.id",
         s"SELECT rowtime, o.v, d.v, r.v FROM o JOIN d $following USING (id) LEFT JOIN $upper ON o.id = r.id"
       ),
-      every = 3
+      every = 4,
+      from = 1
     )
   ) test(s"a window join of a window join: $query") {
     val seen = running(job(sql(query, "r")))(run => chain.flatMap(run.batches(_: _*)).flatMap(_.rows))

@@ -65,7 +65,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
       .take(if (SparkTest.isLong) 3 else 1)
   } yield condition -> beyond
 
-  for ((condition, beyond) <- SparkTest.part(controlled, every = 14, from = 1))
+  for ((condition, beyond) <- SparkTest.part(controlled, every = 28, from = 1))
     test(s"the same rows as without eviction, in less state, $beyond: $condition") {
       val story = Iterator
         .from(100)

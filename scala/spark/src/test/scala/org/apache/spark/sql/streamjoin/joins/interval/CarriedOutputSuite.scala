@@ -116,7 +116,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for (story <- SparkTest.part(all.filter(_.batches.head.nonEmpty), every = 46, from = 5))
+  for (story <- SparkTest.part(all.filter(_.batches.head.nonEmpty), every = 92, from = 51))
     test(s"batches that run again, and watermarks that were not written: $story") {
       running(windows(story)) { job =>
         (story.batches ++ Seq(story.end, story.end)).zipWithIndex.foreach { case (rows, number) =>

@@ -100,7 +100,7 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
     joinType <- JoinType.all
   } yield new Story(seed, of, joinType)
 
-  testAll[Story](SparkTest.part(all, every = 11), _.toString) { story =>
+  testAll[Story](SparkTest.part(all, every = 22), _.toString) { story =>
     val query = (streams: Streams) => story.of.joined(streams.marked(_, "2 minutes"), story.joinType.name)
     running(job(query)) { job =>
       story.batches.zipWithIndex.foreach { case (rows, number) =>
