@@ -48,7 +48,7 @@ class TwoActionsSuite extends AnyFunSuite with JoinTest {
 
   test("a batch with one action does not read the state again")(readsNothing(rowsOf))
 
-  test("the same action three times does not read the state again") {
+  testLong("the same action three times does not read the state again") {
     readsNothing { batch =>
       val first = rowsOf(batch)
       assert(rowsOf(batch) == first)

@@ -48,7 +48,7 @@ class VersionTableSuite extends StateTest {
 
   for (store <- Seq(defaultStore, rocksDb))
     test(s"$store: random changes agree with a map, and every attempt leaves the same") {
-      seeds(default = if (store == rocksDb) 3 else 10) { seed =>
+      seeds(default = if (store == rocksDb) 2 else 10) { seed =>
         withProvider(store, partition = seed) { provider =>
           val random = new Random(seed)
           val model = mutable.Map.empty[Int, UnsafeRow]

@@ -146,7 +146,7 @@ class OneVersionSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("streams wait for one that is behind until it has caught up") {
+  testLong("streams wait for one that is behind until it has caught up") {
     grown(9) { it =>
       val two = options(it, "maxVersionsPerTrigger" -> "2")
       val run = new Run(it, Seq(at(it, 1), at(it, 4)), two, two)
