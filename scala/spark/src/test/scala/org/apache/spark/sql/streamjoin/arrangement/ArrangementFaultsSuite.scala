@@ -10,7 +10,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{count, lit}
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.ArrangementFolder
-import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest}
+import org.apache.spark.sql.streamjoin.{ArrangementTest, Frames, JoinTest, SparkTest}
 
 import streamjoin.StreamJoin
 
@@ -45,7 +45,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
     Files.write(path, Array[Byte](1)): Unit
   }
 
-  test("the next version removes the files of attempts that were not committed") {
+  testLong("the next version removes the files of attempts that were not committed") {
     val it = maintainer("id INT, name STRING, op STRING", Seq(Seq("id")), op = Some("op"))
     during(it) {
       val names = Seq.fill(80)(randomText(random, 30000))
@@ -166,7 +166,8 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
   // Numbers of copies.
 
   test("a null or oversized number of copies fails the batch, and none of its rows are visible") {
-    for (diff <- Seq[Any](Int.MaxValue + 1L, Int.MinValue - 1L, Long.MinValue, null)) {
+    val wrong = Seq[Any](Int.MaxValue + 1L, Int.MinValue - 1L, Long.MinValue, null)
+    for (diff <- SparkTest.part(wrong, every = 3)) {
       val it = maintainer("id INT, d LONG", Seq(Seq("id")), diff = Some("d"))
       during(it) {
         it.feed(Row(1, 2L), Row(2, Int.MaxValue.toLong), Row(2, -Int.MaxValue.toLong))
@@ -219,7 +220,7 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
 
   // Progress.
 
-  test("the progress counts rows loaded to look up an unchanged input, of the last batch only") {
+  testLong("the progress counts rows loaded to look up an unchanged input, of the last batch only") {
     val (left, right) = (orders(), orders())
     val reader = deltaJoin(Seq("x" -> left, "y" -> right), "x.k = y.k", Seq("x.id", "y.id AS other"))
     during(left, right, reader) {

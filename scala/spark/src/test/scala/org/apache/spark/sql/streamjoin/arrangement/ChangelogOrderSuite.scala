@@ -41,7 +41,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("older changes are kept as late rows") {
+  testLong("older changes are kept as late rows") {
     withConf("spark.streamjoin.lateRows" -> "keep") {
       val it = prices()
       during(it) {
@@ -168,7 +168,7 @@ class ChangelogOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  test("an arrangement without remembered deletions, as older builds wrote it, can be continued") {
+  testLong("an arrangement without remembered deletions, as older builds wrote it, can be continued") {
     val it = prices()
     during(it) {
       it.feed(Row(1, 10, 100L, "insert"), Row(2, 10, 100L, "insert"))

@@ -55,7 +55,7 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     )
   )
 
-  for ((name, file, damage) <- SparkTest.part(damages, every = 2))
+  for ((name, file, damage) <- SparkTest.part(damages, every = 4))
     test(s"$name: maintainer, reader and new reader name the file, and nothing is written") {
       val it = orders()
       val reader = selfJoin(it)

@@ -104,7 +104,7 @@ class GatherChangesSuite extends AnyFunSuite with ArrangementTest {
     ended.get
   }
 
-  test("a partition without rows costs no task, and counts what it did before") {
+  testLong("a partition without rows costs no task, and counts what it did before") {
     withConf("spark.streamjoin.partitions" -> "500") {
       val it = maintainer("id INT, owner INT, n INT", Seq(Seq("id"), Seq("owner")), diff = Some("n"))
       def row(id: Int, copies: Int) = Row(id, id % 3, copies)

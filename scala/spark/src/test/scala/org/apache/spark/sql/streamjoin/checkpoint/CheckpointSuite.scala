@@ -98,7 +98,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
 
   private def since(literal: String) = picked(condition = s"$Hourly AND greatest(o.t, d.t) > $literal")
 
-  test("in another session time zone, the same timestamp text is accepted") {
+  testLong("in another session time zone, the same timestamp text is accepted") {
     val texts = Seq("TIMESTAMP '2024-06-01 02:00:00'", "'2024-06-01 02:00:00'", "DATE '2024-06-01'")
     // A text with a zone is the same instant everywhere.
     for (literal <- SparkTest.part(texts :+ "TIMESTAMP '2024-06-01 02:00:00Z'", every = 3)) {
@@ -122,7 +122,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(old)
   }
 
-  test("a timestamp text that a time zone skips or repeats can be restarted") {
+  testLong("a timestamp text that a time zone skips or repeats can be restarted") {
     val times = Seq("2024-03-31 02:30:00" -> "Europe/Berlin", "2023-10-29 02:30:00" -> "Europe/Berlin")
     for {
       ((time, zone), number) <- times.zipWithIndex
@@ -139,7 +139,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     lower.join(upper, expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR")).selectExpr("a", "b")
   }
 
-  test("adding or removing a second join with its source is rejected") {
+  testLong("adding or removing a second join with its source is rejected") {
     val old = begun(picked("inner"))
     assert(rejected(old, chained).getMessageParameters.get("what") == "number_of_sources")
     val two = begun(chained)
@@ -162,7 +162,7 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     }
   }
 
-  test("with another spark.sql.shuffle.partitions, the number of the checkpoint is kept") {
+  testLong("with another spark.sql.shuffle.partitions, the number of the checkpoint is kept") {
     val old = begun()
     for (partitions <- Seq("3", "1")) withConf("spark.sql.shuffle.partitions" -> partitions) {
       running(old) { job =>

@@ -61,8 +61,8 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     )
   )
 
-  for ((name, settings) <- SparkTest.part(states, every = 2, from = 1))
-    test(s"a join is added, removed, and added again, with $name") {
+  for ((name, settings) <- states)
+    testLong(s"a join is added, removed, and added again, with $name") {
       withConf(settings :+ (Evolve -> "allow"): _*) {
         val old = fed(one, before)
         withConf("spark.streamjoin.partitions" -> "4") {
@@ -117,7 +117,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
           val all = fed(was, before)
           continued(all.successor(query))
         }
-        for (next <- Seq(was, is)) {
+        for (next <- SparkTest.part(Seq(was, is), every = 2)) {
           val failed = failing(fed(was, before).successor(is))
           // No permission is needed to go back.
           val last =
@@ -148,7 +148,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
       }
     }
 
-    test(s"a join is $name: yet another query is rejected while the batch is pending") {
+    testLong(s"a join is $name: yet another query is rejected while the batch is pending") {
       withConf(noData, Evolve -> "allow") {
         val failed = failing(fed(was, before).successor(is))
         def isPending(query: Query) =
@@ -159,7 +159,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     }
   }
 
-  test("the state of a removed join is deleted once no batch needs it") {
+  testLong("the state of a removed join is deleted once no batch needs it") {
     withConf("spark.sql.streaming.minBatchesToRetain" -> "2", noData) {
       val state = (job: Job) => Path.of(job.checkpoint, "state", "1001")
       val old = fed(two(), before)
@@ -209,7 +209,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     })
   }
 
-  test("a join below an aggregation cannot be added") {
+  testLong("a join below an aggregation cannot be added") {
     val old = fed(alongside(streams => counted(lower(streams))), before)
     isRejected(
       old,
@@ -235,7 +235,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     assert(evolution(old, two()).map(_(1)) == Seq("number_of_sources", "join 2"))
   }
 
-  test("the dry run shows the join") {
+  testLong("the dry run shows the join") {
     val old = fed(one, before)
     val values = Seq(
       "2",

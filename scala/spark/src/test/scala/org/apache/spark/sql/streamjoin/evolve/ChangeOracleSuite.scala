@@ -16,10 +16,10 @@ import streamjoin.core._
  */
 class ChangeOracleSuite extends AnyFunSuite with OracleTest {
 
-  private val seeds = SparkTest.seeds(default = 3)
+  private val seeds = SparkTest.seeds(default = 2)
 
   private val intervals = (1 to seeds).map(new ChangedInterval(_))
-  private val matches = (1 to SparkTest.seeds(default = 3)).map(new ChangedMatch(_))
+  private val matches = (1 to seeds).map(new ChangedMatch(_))
 
   testAll[ChangedStory](intervals ++ matches, _.toString)(story => new ChangeRun(story).run())
 

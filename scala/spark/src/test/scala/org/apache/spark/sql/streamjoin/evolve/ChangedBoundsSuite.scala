@@ -319,7 +319,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
       .selectExpr("IF(year(least(ot, dt)) < 2000, -1, a) AS a", "b", "e.v AS c")
   }
 
-  test("the upper join of a chain goes by another time of the lower one") {
+  testLong("the upper join of a chain goes by another time of the lower one") {
     def e(v: Int, t: String) = "e" -> d("a", v, t)._2
     val before = job(chain("f.ot"), Columns)
     running(before) { job =>
@@ -358,7 +358,7 @@ class ChangedBoundsSuite extends AnyFunSuite with JoinTest {
       .selectExpr("w.start AS a", "n AS b")
   }
 
-  test("rows that an upper join has kept from a wider lower one are not late above") {
+  testLong("rows that an upper join has kept from a wider lower one are not late above") {
     val before = job(counted(120), Columns)
     def all(time: String) = Seq("o", "d", "e").map(_ -> d(s"end of $time", 0, time)._2)
     running(before) { job =>

@@ -16,7 +16,7 @@ class ChangedQuerySuite extends AnyFunSuite with JoinTest {
   override protected def settings: Map[String, String] = Map("spark.streamjoin.evolve" -> "allow")
 
   /** Every n-th case, beginning some places later. */
-  protected def every: (Int, Int) = (4, 0)
+  protected def every: (Int, Int) = (9, 4)
 
   private val (hour, half, two) = (ChangedQuery(), ChangedQuery(to = 30), ChangedQuery(to = 120))
 
@@ -107,5 +107,5 @@ class ChangedQueryOnRocksDbSuite extends ChangedQuerySuite {
       "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
   )
 
-  override protected def every: (Int, Int) = (20, 1)
+  override protected def every: (Int, Int) = (33, 1)
 }

@@ -34,7 +34,7 @@ class DryRunSuite extends AnyFunSuite with EvolutionTest {
     assert(rows.head.drop(1) == Seq("what", "was", "is", "state", "results", "advice").map(parameters.get))
   }
 
-  test("the dry run shows settings that rewrite the state") {
+  testLong("the dry run shows settings that rewrite the state") {
     val rocksDb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     val store = SQLConf.STATE_STORE_PROVIDER_CLASS
     val old = after(hour.frame, 3)
@@ -54,7 +54,7 @@ class DryRunSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("the dry run of a join without an equality, which one task runs") {
+  testLong("the dry run of a join without an equality, which one task runs") {
     val one = (streams: Streams) =>
       streams
         .marked("o")

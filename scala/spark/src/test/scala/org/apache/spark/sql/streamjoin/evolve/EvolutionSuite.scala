@@ -69,7 +69,7 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("results are complete from the time that the progress shows, and the figure ends") {
+  testLong("results are complete from the time that the progress shows, and the figure ends") {
     val old = after(half.frame, 5)
     withConf(Evolve -> "allow") {
       val always = running(job(two.frame))(job => (0 until 12).map(feed(job, _)))

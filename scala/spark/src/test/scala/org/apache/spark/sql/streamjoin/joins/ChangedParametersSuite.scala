@@ -189,7 +189,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
     )
   )
 
-  for (Case(name, query, rejected, accepted) <- SparkTest.part(cases, every = 4))
+  for (Case(name, query, rejected, accepted) <- SparkTest.part(cases, every = 9, from = 4))
     test(s"$name: parameters that change at a restart") {
       val old = begun(query)
       for (((what, next), number) <- rejected.zipWithIndex) withClue(s"$what, change $number: ") {

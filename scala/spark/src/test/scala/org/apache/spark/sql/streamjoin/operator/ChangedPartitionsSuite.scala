@@ -122,8 +122,8 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
   private val numbers = Seq(3, 4, 1, 5, 5, 2, 6, 3, 1)
 
   for {
-    ((name, settings), from) <- SparkTest.part(stores.zipWithIndex, every = 2)
-    (kind, query) <- SparkTest.part(queries, every = 12, 3 * from)
+    (name, settings) <- SparkTest.part(stores, every = 3)
+    (kind, query) <- SparkTest.part(queries, every = 12, from = 6)
   } test(s"$kind, $name") {
     withConf(settings: _*) {
       val changed = job(query)
@@ -184,7 +184,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
-  for ((name, settings) <- SparkTest.part(stores, every = 3, from = 2))
+  for ((name, settings) <- SparkTest.part(stores, every = 3))
     test(s"the batch that rewrites the state runs again, $name") {
       withConf(settings: _*) {
         val query = picked("full_outer")
@@ -220,7 +220,7 @@ class ChangedPartitionsSuite extends AnyFunSuite with TemporalTest {
         "v"
       )
       .as(name)
-    for (key <- Seq("key", "text")) {
+    for (key <- SparkTest.part(Seq("key", "text"), every = 2)) {
       val query = (streams: Streams) =>
         keyed(streams, "o")
           .join(

@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.functions.{col, count, window}
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 
 /**
  * RocksDB commits our state as changelogs unless the user disables them; Spark's own operators keep
@@ -57,7 +57,7 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
     })
   }
 
-  test("a join without an equality uses changelogs too, though all tasks read its broadcast side") {
+  testLong("a join without an equality uses changelogs too, though all tasks read its broadcast side") {
     val condition = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
     val query = job(picked(condition = condition))
     withRocksDb() {
@@ -72,7 +72,9 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for (key <- Seq(setting, setting.replace("changelogCheckpointing", "ChangelogCheckpointing")))
+  private val spellings = Seq(setting, setting.replace("changelogCheckpointing", "ChangelogCheckpointing"))
+
+  for (key <- SparkTest.part(spellings, every = 2))
     test(s"a join writes no changelogs if the user disables them: $key") {
       withRocksDb(key -> "false")(running(job(picked())) { job =>
         assert(feedAll(job) == expected)
@@ -80,19 +82,20 @@ class ChangelogSuite extends AnyFunSuite with JoinTest {
       })
     }
 
-  for (format <- Seq("1", "2")) test(s"a checkpoint can switch to changelogs and back, format $format") {
-    withRocksDb("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
-      val job = this.job(picked())
-      try {
-        val out = story.zipWithIndex.flatMap { case (rows, at) =>
-          if (at % 2 == 0) withConf(setting -> "false")(job.restart()) else job.restart()
-          job.feed(rows: _*)
-        }
-        assert(out.sorted == expected)
-        assert(kinds(job, 1000) == Set("changelog", "zip"))
-      } finally job.stop()
+  for (format <- SparkTest.part(Seq("1", "2"), every = 2, from = 1))
+    test(s"a checkpoint can switch to changelogs and back, format $format") {
+      withRocksDb("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
+        val job = this.job(picked())
+        try {
+          val out = story.zipWithIndex.flatMap { case (rows, at) =>
+            if (at % 2 == 0) withConf(setting -> "false")(job.restart()) else job.restart()
+            job.feed(rows: _*)
+          }
+          assert(out.sorted == expected)
+          assert(kinds(job, 1000) == Set("changelog", "zip"))
+        } finally job.stop()
+      }
     }
-  }
 
   test("Spark's own operators in the same query keep Spark's default") {
     withRocksDb()(

@@ -135,7 +135,7 @@ class FaultSuite extends AnyFunSuite with TemporalTest {
   private val joins = new Failing(() => chain, story)
 
   // A file takes four calls, so an odd step reaches every kind.
-  private val step = if (SparkTest.isLong) 3 else 41
+  private val step = if (SparkTest.isLong) 3 else 67
 
   for (
     (name, failing, groups) <- Seq(

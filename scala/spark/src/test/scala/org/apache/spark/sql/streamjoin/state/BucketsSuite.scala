@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin.state
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.streamjoin.SparkTest
 
 import streamjoin.core.Side
 
@@ -131,7 +132,7 @@ class BucketsSuite extends StateTest {
     }
   }
 
-  for (budget <- Seq(Long.MaxValue, 20000L))
+  for (budget <- SparkTest.part(Seq(Long.MaxValue, 20000L), every = 2, from = 1))
     test(s"small batches next to a stalled input leave few segments, budget $budget") {
       val (batches, perBatch) = (700, 3)
       var most = 0L

@@ -11,8 +11,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.checkpoint.OperatorLog
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types._
 
 import streamjoin.core.Side
@@ -50,7 +50,7 @@ class CommittedVersionSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for ((name, provider) <- SparkTest.part(stores, 2, from = 1)) test(s"another process can read it, $name") {
+  for ((name, provider) <- stores) testLong(s"another process can read it, $name") {
     withConf(SQLConf.STATE_STORE_PROVIDER_CLASS.key -> provider) {
       running(job()) { maintained =>
         maintained.feed(o("a", "10:00", 1), o("b", "10:01", 2), d("x", "10:01", 3))

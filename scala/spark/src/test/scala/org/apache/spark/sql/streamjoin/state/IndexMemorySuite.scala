@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.state
 
 import scala.util.Random
 
+import org.apache.spark.sql.streamjoin.SparkTest
+
 import streamjoin.core.Side
 
 /** An index holds as much memory as it reports, keeps to its budget, and gives everything back. */
@@ -63,9 +65,9 @@ class IndexMemorySuite extends StateTest {
 
   private val budgets = Seq(0L, 1L, 5000L, 20000L, 100000L, Long.MaxValue)
 
-  for (budget <- budgets)
+  for (budget <- SparkTest.part(budgets, every = 3))
     test(s"after a commit a budget of $budget bytes is kept, and the count is right") {
-      seeds(default = 8) { seed =>
+      seeds(default = 4) { seed =>
         work(seed, budget)(_ => ()) { state =>
           val index = state.committedIndex
           assert(state.size.index <= budget || state.size.unloaded == state.size.segments)
@@ -92,9 +94,9 @@ class IndexMemorySuite extends StateTest {
       }
     }
 
-  for (budget <- budgets)
+  for (budget <- SparkTest.part(budgets, every = 3, from = 1))
     test(s"within a batch a budget of $budget bytes is exceeded by at most a page and two segments") {
-      seeds(default = 8) { seed =>
+      seeds(default = 4) { seed =>
         work(seed, budget) { index =>
           // The incoming rows, or two segments being compared, one of them with its index, which is
           // about as large as the segment.

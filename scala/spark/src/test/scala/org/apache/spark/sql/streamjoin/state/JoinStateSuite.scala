@@ -19,7 +19,7 @@ class JoinStateSuite extends StateTest {
   )
 
   for (store <- Seq(defaultStore, rocksDb)) test(s"random operations agree with a plain map, $store") {
-    seeds(default = if (store == rocksDb) 3 else 12) { seed =>
+    seeds(default = if (store == rocksDb) 2 else 5) { seed =>
       withProvider(store, operator = seed)(new JoinStateWork(seed, _, views).run(batches = 12))
     }
   }

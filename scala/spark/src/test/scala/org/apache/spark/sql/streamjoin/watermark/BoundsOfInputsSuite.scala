@@ -170,7 +170,7 @@ class BoundsOfInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("bounds move the watermark of a join that is left to Spark") {
+  testLong("bounds move the watermark of a join that is left to Spark") {
     withConf("spark.streamjoin.enabled" -> "false") {
       running(job(outer())) { job =>
         // Spark's watermark of 12:00 evicts orders before 11:00.

@@ -276,7 +276,7 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("each row is emitted in pairs or once without a match, whichever input is idle") {
+  testLong("each row is emitted in pairs or once without a match, whichever input is idle") {
     (0 until SparkTest.seeds(1)).foreach(randomStory)
   }
 

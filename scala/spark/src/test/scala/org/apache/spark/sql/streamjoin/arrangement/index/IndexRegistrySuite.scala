@@ -72,7 +72,7 @@ class IndexRegistrySuite extends AnyFunSuite {
 
   private val limits = Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L, "no memory" -> 0L)
 
-  for ((name, limit) <- SparkTest.part(limits, every = 2))
+  for ((name, limit) <- SparkTest.part(limits, every = 3))
     test(s"versions can be read in any order, by each key, with $name") {
       for (seed <- 0 until seeds) withFiles() { files =>
         val random = new Random(seed)
@@ -100,7 +100,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
-  for ((name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L))
+  for ((name, limit) <- SparkTest.part(limits.take(2), every = 2, from = 1))
     test(s"readers with any number of partitions read files with any other, with $name") {
       for (seed <- 0 until seeds) withFiles() { files =>
         val random = new Random(seed)
@@ -338,7 +338,8 @@ class IndexRegistrySuite extends AnyFunSuite {
 
   /** Each read fails in turn and is retried. */
   test("after a failed read, the next attempt has each row once, and no memory stays counted") {
-    for (limit <- Seq(Long.MaxValue, 0L)) withFiles(on(classOf[FailingReads])) { files =>
+    val some = SparkTest.part(Seq(Long.MaxValue, 0L), every = 2)
+    for (limit <- some) withFiles(on(classOf[FailingReads])) { files =>
       FailingReads.failAt(-1)
       val random = new Random(6)
       grow(files, random, 6, most = 30)
@@ -382,7 +383,7 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
-  for (limit <- SparkTest.part(Seq(0L, Long.MaxValue, 2000L), every = 3))
+  for (limit <- SparkTest.part(Seq(0L, Long.MaxValue, 2000L), every = 3, from = 1))
     test(s"bases between the oldest and the newest go, and each version can be read, with $limit bytes") {
       withFiles() { files =>
         val random = new Random(11)
@@ -445,26 +446,28 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
-  test("each manifest is read once, however many partitions are as many versions behind") {
-    withFiles(on(classOf[FileCalls])) { files =>
-      val random = new Random(13)
-      grow(files, random, 2, bases = false)
-      val indexes = registry()
-      for (index <- 0 until 2) files.rows(indexes, 1, index)
-      // The last version again, without changes.
-      (0 until 600).foreach(_ => files.add(Nil))
-      FileCalls.count()
-      val tasks = Seq.tabulate(2)(index => new Thread(() => assert(files.rows(indexes, 601, index).nonEmpty)))
-      tasks.foreach(_.start())
-      tasks.foreach(_.join())
-      val reader = new SnapshotDiffReader(files.ref, indexes, files.conf)
-      val end = Snapshot(601, id = Some(files.idOf(601).id))
-      val changes = (0 until files.partitions).flatMap(reader.changes(_, Snapshot(1), end))
-      assert(changes.isEmpty)
-      assert(FileCalls.opened.filter(_.getParent.getName == "versions").distinct.size == 600)
-      assert(FileCalls.opened.count(_.getParent.getName == "versions") == 600)
+  if (SparkTest.isLong)
+    test("each manifest is read once, however many partitions are as many versions behind") {
+      withFiles(on(classOf[FileCalls])) { files =>
+        val random = new Random(13)
+        grow(files, random, 2, bases = false)
+        val indexes = registry()
+        for (index <- 0 until 2) files.rows(indexes, 1, index)
+        // The last version again, without changes.
+        (0 until 600).foreach(_ => files.add(Nil))
+        FileCalls.count()
+        val tasks =
+          Seq.tabulate(2)(index => new Thread(() => assert(files.rows(indexes, 601, index).nonEmpty)))
+        tasks.foreach(_.start())
+        tasks.foreach(_.join())
+        val reader = new SnapshotDiffReader(files.ref, indexes, files.conf)
+        val end = Snapshot(601, id = Some(files.idOf(601).id))
+        val changes = (0 until files.partitions).flatMap(reader.changes(_, Snapshot(1), end))
+        assert(changes.isEmpty)
+        assert(FileCalls.opened.filter(_.getParent.getName == "versions").distinct.size == 600)
+        assert(FileCalls.opened.count(_.getParent.getName == "versions") == 600)
+      }
     }
-  }
 
   test("recently read manifests are kept while they fit") {
     val files = Seq(BlockFile("file", Seq.fill(1000)(BlockRef(0, 0, 0, 1, 1, 1, 0))))

@@ -78,7 +78,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a checkpoint rejects an outer delta join with another preserved side") {
+  testLong("a checkpoint rejects an outer delta join with another preserved side") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()
@@ -115,7 +115,7 @@ class ArrangedCheckpointSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a delta join may change as long as its first batch is not committed") {
+  testLong("a delta join may change as long as its first batch is not committed") {
     val (customers, orders) = inputs
     val both = Seq("c" -> customers, "o" -> orders)
     val checkpoint = newFolder()

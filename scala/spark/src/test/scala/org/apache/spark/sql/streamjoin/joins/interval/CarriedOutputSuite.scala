@@ -32,7 +32,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
     Seq(order("a", "10:00", "10:05"), order("b", "10:01", "12:00"), delivery("a", "10:03"))
   private def both(time: String) = Seq(order(s"x$time", time, time), delivery(s"x$time", time))
 
-  for (how <- Seq("inner", "left_outer"))
+  for (how <- SparkTest.part(Seq("inner", "left_outer"), every = 2))
     test(s"a window over the time of a row closes once the row has left, $how") {
       running(job(streams => perWindow(simple(how)(streams)), Columns)) { job =>
         job.feed(first: _*)
@@ -107,7 +107,9 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
 
   private def windows(story: Story): Job = job(streams => perWindow(story.query(streams)), Columns)
 
-  testAll[Story](SparkTest.part(all, every = 26), story => s"each window closes, complete: $story") { story =>
+  private val some = SparkTest.part(all, every = 52, from = 26)
+
+  testAll[Story](some, story => s"each window closes, complete: $story") { story =>
     running(windows(story)) { job =>
       story.batches.foreach(rows => job.feed(rows: _*))
       (0 until 2).foreach(_ => job.feed(story.end: _*))
@@ -177,7 +179,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for (time <- Seq("d.t", "o.t"))
+  for (time <- SparkTest.part(Seq("d.t", "o.t"), every = 2, from = 1))
     test(s"a join above by $time, and its rows leave") {
       val story = new Story(7L, Conditions.head, JoinType.Inner)
       def chain(input: String => DataFrame, third: DataFrame) = input("o")

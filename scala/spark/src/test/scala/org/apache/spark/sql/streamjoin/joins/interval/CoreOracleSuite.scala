@@ -15,7 +15,7 @@ import streamjoin.core.JoinType
  */
 class CoreOracleSuite extends AnyFunSuite with OracleTest {
 
-  private val seeds = SparkTest.seeds(default = 2)
+  private val seeds = SparkTest.seeds(default = 1)
 
   // The year 2024, the beginning of 1970 amid the rows, and the first and last days of Spark's
   // dates.

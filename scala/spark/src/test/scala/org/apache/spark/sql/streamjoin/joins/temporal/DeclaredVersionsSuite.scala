@@ -84,7 +84,7 @@ class DeclaredVersionsSuite extends AnyFunSuite with JoinTest {
     assert(rows(query("code, region"))(german: _*) == Seq("7 1"))
   }
 
-  test("OP and ORDER say what a change is, and which of one time is the last") {
+  testLong("OP and ORDER say what a change is, and which of one time is the last") {
     val text =
       "SELECT s.v, p.v FROM s LEFT JOIN VERSIONS(TABLE(p), KEY(code), TIME(t), OP(op), `ORDER`(n)) " +
         "FOR SYSTEM_TIME AS OF s.t AS p ON s.code = p.code"

@@ -154,7 +154,7 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
     assert(names(folder).last == "000000000250-1-1250.jsonl")
   }
 
-  test("each line is written four times at most, and there are few files") {
+  testLong("each line is written four times at most, and there are few files") {
     val folder = Files.createTempDirectory("streamjoin-history")
     val history = newHistory(folder)
     val written = scala.collection.mutable.Map.empty[String, Long].withDefaultValue(0L)

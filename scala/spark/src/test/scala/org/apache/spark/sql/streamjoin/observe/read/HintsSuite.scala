@@ -154,7 +154,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a source without rows that nothing waits for") {
+  testLong("a source without rows that nothing waits for") {
     running(job()) { job =>
       job.feed(many(1, _ => d("x", "23:00")): _*)
       job.restart()
@@ -293,7 +293,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     )
   }
 
-  test("one row a day ahead, in a replay") {
+  testLong("one row a day ahead, in a replay") {
     says(
       hint(hourly())(
         orders() ++ deliveries(),
@@ -309,7 +309,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     )
   }
 
-  test("the clock of one machine is 50 minutes ahead") {
+  testLong("the clock of one machine is 50 minutes ahead") {
     val now = Instant.now
     def ago(name: String, minutes: Int, of: String = "a")(n: Int): Fed =
       name -> Row(s"$of$n", Timestamp.from(now.minusSeconds(60L * minutes + n)), n)
@@ -352,7 +352,7 @@ class HintsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the first batches do not say that batches queue") {
+  testLong("the first batches do not say that batches queue") {
     val fields = StructType.fromDDL(Events)
     val (left, right) =
       (MemoryStream[Row](Encoders.row(fields), spark), MemoryStream[Row](Encoders.row(fields), spark))
