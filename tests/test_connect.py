@@ -68,12 +68,17 @@ def test_every_function_in_each_kind_of_session(server: str, tmp_path: Path) -> 
 
     def called(kind: str) -> str:
         folder = tmp_path / str(list(kinds).index(kind))
-        return run([kinds[kind], str(JOBS / "every_function.py"), kind, str(folder)], WORKERS)
+        return run([kinds[kind], str(JOBS / "every_function.py"), kind, str(folder), "1" if LONG else "2"], WORKERS)
 
     expected = (JOBS / "every_function.txt").read_text().splitlines()
     with ThreadPoolExecutor(2) as two:
         for kind, found in zip(kinds, two.map(called, kinds), strict=True):
-            assert found.splitlines() == expected, kind
+            lines = found.splitlines()
+            not_run = {line.removesuffix("not run") for line in lines if line.endswith(": not run")}
+            columns = [line[: line.find(": [") + 2] for line in expected]
+            assert lines == [
+                f"{start}not run" if start in not_run else line for start, line in zip(columns, expected, strict=True)
+            ], kind
     functions = set(re.findall(r"\bsj\.([a-z_]+)\(", (JOBS / "every_function.py").read_text()))
     stub = (ROOT / "python" / "src" / "streamjoin" / "__init__.pyi").read_text()
     assert functions == set(re.findall(r" as ([a-z][a-z_]*)$", stub, re.MULTILINE))

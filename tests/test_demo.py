@@ -18,23 +18,25 @@ from tpch_changes import rounds  # noqa: E402
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return what each demo prints, except the first, which runs in its own process."""
+    """Return what each demo prints."""
+    two, three = "orders_deliveries", "orders_deliveries_returns"
     small = {
-        "orders_deliveries_returns": ["--orders=2000"],
-        "delta_join": ["--scale=0.0005", "--rounds=3", "--seconds=0.5"],
-        "temporal_join": ["--orders=2000", "--rounds=4", "--seconds=0"],
+        "sql": (two, "--orders=3000", "--source=sql"),
+        "delta_join": ("delta_join", "--scale=0.0005", "--rounds=3", "--seconds=0.5"),
+        "temporal_join": ("temporal_join", "--orders=2000", "--rounds=4", "--seconds=0"),
     }
-    if not LONG:
-        del small["orders_deliveries_returns"]
+    if LONG:
+        small |= {"files": (two, "--orders=3000", "--source=files"), "three": (three, "--orders=2000")}
     programs = [
-        [str(DEMO / f"{name}.py"), *more, f"--work={tmp_path_factory.mktemp(name)}"] for name, more in small.items()
+        [str(DEMO / f"{script}.py"), *more, f"--work={tmp_path_factory.mktemp(name)}"]
+        for name, (script, *more) in small.items()
     ]
     return dict(zip(small, together(programs, spark_submit, environment=environment()), strict=True))
 
 
 @pytest.mark.skipif(not LONG, reason="a part of make test-long; the demo of two streams has the same parts")
 def test_orders_deliveries_returns(printed: dict[str, str]) -> None:
-    out = printed["orders_deliveries_returns"]
+    out = printed["three"]
     assert "The same rows, joined by streamIntervalJoin" in out
     assert "returns until" in out, "no batch was shown"
     assert "o.order_time is held back with d.delivery_time" in out
@@ -42,9 +44,8 @@ def test_orders_deliveries_returns(printed: dict[str, str]) -> None:
 
 # The demo of three streams reads files in the same way.
 @pytest.mark.parametrize("source", ["files", "sql"] if LONG else ["sql"])
-def test_orders_deliveries(tmp_path: Path, source: str) -> None:
-    command = spark_submit(DEMO / "orders_deliveries.py", "--orders=3000", f"--work={tmp_path}", f"--source={source}")
-    out = run(command, environment())
+def test_orders_deliveries(printed: dict[str, str], source: str) -> None:
+    out = printed[source]
     assert "The same rows, joined by streamIntervalJoin" in out
     assert "orders until" in out, "no batch was shown"
     assert "What bounds the state" in out

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
+import pytest
 from browser import document, needs_browser
-from conftest import ROOT
+from conftest import LONG, ROOT
 from made_figures import made
 
 from streamjoin.monitoring._report_page import json_for_script, read_scripts
@@ -27,6 +28,7 @@ def result_of(page: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.skipif(not LONG, reason="a part of make test-long; test_ui.py looks at the report in a browser")
 @needs_browser
 def test_pictures_of_all_sizes(tmp_path: Path) -> None:
     """No text covers another or a mark, no bar is a hairline, the full width is used, colors match the page."""

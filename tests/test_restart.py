@@ -29,7 +29,7 @@ IN_ORDER = ["window", "temporal", "asof"]
 # So does a join in which each row carries the time at which it leaves.
 LASTING = ["chain", *IN_ORDER, *(["carried_outer"] if LONG else [])]
 KILLS = int(os.environ.get("STREAMJOIN_KILLS", "1"))
-FILES = max(14, 2 * KILLS + 4) if LONG else 10
+FILES = max(14, 2 * KILLS + 4) if LONG else 12
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 ONLY_LONG = pytest.mark.skipif(not LONG, reason="a part of make test-long")

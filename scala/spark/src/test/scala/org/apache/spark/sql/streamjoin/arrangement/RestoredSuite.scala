@@ -294,7 +294,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  for (isOld <- Seq(false, true))
+  for (isOld <- SparkTest.part(Seq(false, true), every = 2))
     test(s"a restored arrangement${if (isOld) " of an earlier release" else ""} shows in memory, too") {
       val world = begun()
       if (isOld) {
@@ -335,7 +335,7 @@ class RestoredSuite extends AnyFunSuite with ArrangementTest {
         .where("id < 3")
         .union(table.where("id > 2"))
     )
-    queries.zipWithIndex.foreach { case ((name, query), n) =>
+    SparkTest.part(queries, every = 2).zipWithIndex.foreach { case ((name, query), n) =>
       val scans = query.queryExecution.optimizedPlan
         .collectWithSubqueries { case relation: DataSourceV2ScanRelation => relation.scan }
         .collect { case scan: ArrangementScan => scan }

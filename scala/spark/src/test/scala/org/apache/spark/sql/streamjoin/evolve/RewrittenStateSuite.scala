@@ -126,7 +126,7 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
 
     test(s"$how: after a failed attempt with other columns, either query continues") {
       withConf(noData +: (if (at % 2 == 0) format2 else Nil): _*) {
-        for (again <- Seq(fewer, more)) {
+        for (again <- SparkTest.part(Seq(fewer, more), every = 2)) {
           val failing = after(fewer.frame(query), N).successor(more.frame(query))
           failing.sink = batch => {
             batch.collect()
@@ -204,7 +204,7 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
-  test("other columns are rejected while a batch of the old query is pending") {
+  testLong("other columns are rejected while a batch of the old query is pending") {
     withConf(noData, Evolve -> "exact") {
       val old = after(fewer.frame(hour), N)
       old.uncommit()
@@ -295,7 +295,8 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
     test(s"$how: rows that fail an added condition on one side leave, padded if they had no match") {
       withConf(noData, Evolve -> "exact") {
         def shown(row: String) = row
-        for (is <- Seq(hour.copy(how, left = Some(2)), half.copy(how, left = Some(2)))) {
+        val narrower = Seq(hour.copy(how, left = Some(2)), half.copy(how, left = Some(2)))
+        for (is <- SparkTest.part(narrower, every = 2, from = 1)) {
           val wanted = expected(hour.copy(how), is, shown, shown)
           val old = after(hour.copy(how).frame, N)
           val next = old.successor(is.frame)

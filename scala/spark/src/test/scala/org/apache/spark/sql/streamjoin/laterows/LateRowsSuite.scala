@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.functions.{col, expr}
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
@@ -143,27 +143,28 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  for (
-    (name, setting, left) <- Seq(
-      ("size", "spark.streamjoin.lateRows.maxBytes" -> "1200", 1 to 12),
-      ("age", "spark.streamjoin.lateRows.maxAge" -> "1ms", 0 to 1)
-    )
-  ) test(s"the late rows that are kept are bounded by $name") {
-    withConf(keep, setting) {
-      running(job(hourly())) { job =>
-        job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
-        // From the next batch on, orders before 10:00 are late.
-        job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
-        val unfinished = Path.of(job.checkpoint, "late-rows", ".batch-0.json.of-a-killed-task.tmp")
-        Files.writeString(unfinished, "{")
-        (0 until 30).foreach(n => job.feed(o("late", "09:00", n)))
-        // Every ten batches old files are removed.
-        while (job.seen.last.id % 10 != 1) job.feed(o("on time", "10:00", 0))
-        assert(left.contains(files(job).size), files(job).toString)
-        assert(Files.exists(unfinished) == (name == "size"))
+  private val limits = Seq(
+    ("size", "spark.streamjoin.lateRows.maxBytes" -> "1200", 1 to 12),
+    ("age", "spark.streamjoin.lateRows.maxAge" -> "1ms", 0 to 1)
+  )
+
+  for ((name, setting, left) <- SparkTest.part(limits, every = 2, from = 1))
+    test(s"the late rows that are kept are bounded by $name") {
+      withConf(keep, setting) {
+        running(job(hourly())) { job =>
+          job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+          // From the next batch on, orders before 10:00 are late.
+          job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+          val unfinished = Path.of(job.checkpoint, "late-rows", ".batch-0.json.of-a-killed-task.tmp")
+          Files.writeString(unfinished, "{")
+          (0 until 30).foreach(n => job.feed(o("late", "09:00", n)))
+          // Every ten batches old files are removed.
+          while (job.seen.last.id % 10 != 1) job.feed(o("on time", "10:00", 0))
+          assert(left.contains(files(job).size), files(job).toString)
+          assert(Files.exists(unfinished) == (name == "size"))
+        }
       }
     }
-  }
 
   // Which watermark holds others back.
 

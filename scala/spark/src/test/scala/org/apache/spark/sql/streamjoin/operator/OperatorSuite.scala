@@ -8,8 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.Trigger
-import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinIndex}
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.{IntegerType, StructType}
 import org.apache.spark.sql.{DataFrame, Row}
 
@@ -90,23 +90,6 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       }
     }
 
-    test(s"$how: duplicate rows are emitted as often as they came") {
-      running(job(ids(how))) { job =>
-        val out = job.feed(o("a", "10:00", 1), o("a", "10:00", 1)) ++
-          job.feed(d("a", "10:10", 2), d("a", "10:10", 2)) ++
-          job.feed(o("a", "10:00", 1)) ++
-          job.feed(o("end", "15:00"), d("end", "15:00")) ++
-          job.feed(o("end", "20:00"), d("end", "20:00"))
-        // W(o) is 10:00 when the third order comes: it is not late.
-        val expected = how match {
-          case "left_semi" => Seq.fill(3)("a 1")
-          case "left_anti" => Nil
-          case _ => Seq.fill(6)("a 1 a 2")
-        }
-        assert(withoutClosingRows(out, "end") == expected)
-      }
-    }
-
     test(s"$how: the output has the columns and nullability of the join type") {
       val streams = newStreams()
       val left = streams.marked("o").selectExpr("id", "t", "coalesce(v, 0) AS v").as("o")
@@ -130,6 +113,24 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       assert(joined.schema.fields.filter(_.dataType == IntegerType).map(_.nullable).toSeq == declared)
     }
   }
+
+  for (how <- SparkTest.part(JoinType.all.map(_.name), every = 3, from = 1))
+    test(s"$how: duplicate rows are emitted as often as they came") {
+      running(job(ids(how))) { job =>
+        val out = job.feed(o("a", "10:00", 1), o("a", "10:00", 1)) ++
+          job.feed(d("a", "10:10", 2), d("a", "10:10", 2)) ++
+          job.feed(o("a", "10:00", 1)) ++
+          job.feed(o("end", "15:00"), d("end", "15:00")) ++
+          job.feed(o("end", "20:00"), d("end", "20:00"))
+        // W(o) is 10:00 when the third order comes: it is not late.
+        val expected = how match {
+          case "left_semi" => Seq.fill(3)("a 1")
+          case "left_anti" => Nil
+          case _ => Seq.fill(6)("a 1 a 2")
+        }
+        assert(withoutClosingRows(out, "end") == expected)
+      }
+    }
 
   for (how <- Seq("left_semi", "left_anti")) test(s"$how: a left row leaves the state with its first match") {
     running(job(ids(how))) { job =>
@@ -157,7 +158,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("an index is dropped once its query has stopped") {
+  testLong("an index is dropped once its query has stopped") {
     val before = IndexCache.held
     val checkpoint = newFolder()
     def mine = (IndexCache.held -- before).filter(_.storeId.checkpointRootLocation.contains(checkpoint))
@@ -174,7 +175,7 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
   }
 
   test("without the index of the previous batch, all rows are read from the store") {
-    for (how <- Seq("full_outer", "left_semi")) {
+    for (how <- SparkTest.part(Seq("full_outer", "left_semi"), every = 2)) {
       def out(empty: Boolean): Seq[Seq[String]] = running(job(ids(how))) { job =>
         Seq(
           Seq(o("a", "10:00", 1), o("b", "10:00", 2), d("c", "10:00", 3)),
@@ -310,7 +311,8 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a stream can be joined with itself, told apart only by aliases") {
-    for (inputs <- selves; how <- Seq("inner", "left_outer", "left_semi"))
+    val cases = for (inputs <- selves; how <- Seq("inner", "left_outer", "left_semi")) yield (inputs, how)
+    for ((inputs, how) <- SparkTest.part(cases, every = 4))
       running(job { streams =>
         val (left, right) = inputs(streams)
         left.join(right, expr(s"$Hourly AND d.v > o.v"), how).selectExpr("o.v")

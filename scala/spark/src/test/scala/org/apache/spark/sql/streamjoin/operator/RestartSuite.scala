@@ -47,7 +47,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
   private lazy val uninterrupted: Seq[String] =
     running(job(picked("full_outer")))(job => story.flatMap(rows => job.feed(rows: _*)))
 
-  for ((name, settings) <- SparkTest.part(stores, every = 3, from = 2))
+  for ((name, settings) <- SparkTest.part(stores, every = 7, from = 2))
     test(s"stopped and started after every batch: $name") {
       withConf(settings: _*) {
         running(job(picked("full_outer"))) { job =>
@@ -62,7 +62,7 @@ class RestartSuite extends AnyFunSuite with CheckpointTest {
       }
     }
 
-  for ((name, settings) <- SparkTest.part(stores.filter(_._1.contains("format 2")) :+ stores.head, every = 2))
+  for ((name, settings) <- SparkTest.part(stores.filter(_._1.contains("format 2")) :+ stores.head, every = 3))
     test(s"the last batch runs again every time: $name") {
       withConf(settings: _*) {
         running(job(picked("full_outer"))) { job =>

@@ -66,7 +66,7 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
       })
     }
 
-  test("another state store counts from the batch after") {
+  testLong("another state store counts from the batch after") {
     running(job(query)) { job =>
       starting(job, noOthers)
       story.take(3).foreach(fed(job, _))

@@ -81,7 +81,7 @@ class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
       } finally made.stop(): Unit
     }
 
-  test("the batch of the take-over runs again") {
+  testLong("the batch of the take-over runs again") {
     val query = join("full_outer")
     val expected = ofSpark(query)
     // Committed by us except for the last file; then by either of the two operators.

@@ -157,7 +157,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
     })
   )
 
-  for ((name, query) <- SparkTest.part(around, every = 4, from = 3)) test(s"a join with $name") {
+  for ((name, query) <- SparkTest.part(around, every = 4, from = 2)) test(s"a join with $name") {
     val twice = story.map(rows => rows ++ rows.take(3))
     val expected = ofSpark(query, rows = twice)
     assert(expected.size > 5)
@@ -187,7 +187,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
       picked("left_outer", s"$Hourly AND d.v % 3 <> 0 AND o.v % 4 <> 0 AND (o.v + d.v) % 5 <> 3")
   )
 
-  for ((name, query) <- SparkTest.part(conditions, every = 4, from = 3)) test(s"a condition with $name") {
+  for ((name, query) <- if (SparkTest.isLong) conditions else Nil) test(s"a condition with $name") {
     // Spark evicts a row at the watermark, and ours does not.
     def inside(rows: Seq[String]) = withoutClosingRows(rows, "999")
     val expected = inside(ofSpark(query))

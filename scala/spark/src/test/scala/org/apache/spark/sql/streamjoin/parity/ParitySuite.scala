@@ -42,9 +42,9 @@ class ParitySuite extends AnyFunSuite with ParityTest {
     ParityRuns.cases
   ).flatten
 
-  /** `make test` takes every 20th query, `make test-long` all; or those with a text in it. */
+  /** `make test` takes every 40th query, `make test-long` all; or those with a text in it. */
   private val some = sys.env.get("STREAMJOIN_PARITY") match {
-    case None => all.indices.filter(_ % 20 == 0).map(all)
+    case None => all.indices.filter(_ % 40 == 0).map(all)
     case Some("all") => all
     case Some(text) => all.filter(_.name.contains(text))
   }

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
-import org.apache.spark.sql.streamjoin.{Frames, JoinTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Encoders}
 
 import streamjoin.StreamJoin
@@ -55,7 +55,8 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a windowed aggregation above a join emits every window in the end") {
-    for (how <- Seq("inner", "left_outer", "left_semi", "left_anti"))
+    val types = Seq("inner", "left_outer", "left_semi", "left_anti")
+    for (how <- SparkTest.part(types, every = 2, from = 1))
       running(
         job(streams =>
           hourly(how)(streams)
@@ -142,7 +143,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
         _.select("o.id", "o.t").groupBy("t").agg(max("id"), max("t")).selectExpr("`max(id)`", "t")
       )
     )
-    all.foreach { query =>
+    SparkTest.part(all, every = 2).foreach { query =>
       running(job(query)) { job =>
         job.feed(o("x", "10:00"), o("y", "12:00"), d("q", "11:00"))
         // watermarks: o.t 12:00, d.t 11:00
@@ -243,7 +244,7 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("a row exactly at the end of a session extends it") {
+  testLong("a row exactly at the end of a session extends it") {
     val sessions: Streams => DataFrame = hourly().andThen(
       _.groupBy(col("o.id"), session_window(col("o.t"), "10 minutes"))
         .count()

@@ -206,7 +206,7 @@ class WatermarkSuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("the log of watermarks is kept no longer than Spark's own logs") {
+  testLong("the log of watermarks is kept no longer than Spark's own logs") {
     withConf("spark.sql.streaming.minBatchesToRetain" -> "2") {
       running(job(picked())) { job =>
         (0 until 30).foreach(n => job.feed(o("a", f"10:$n%02d"), d("b", f"10:$n%02d")))

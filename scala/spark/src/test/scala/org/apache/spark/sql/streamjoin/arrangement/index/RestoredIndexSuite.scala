@@ -56,10 +56,12 @@ class RestoredIndexSuite extends AnyFunSuite {
     } finally files.delete()
   }
 
-  for (
-    (name, limit) <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L);
+  private val cases = for {
+    limit <- Seq("enough memory" -> Long.MaxValue, "little memory" -> 2000L)
     isOld <- Seq(false, true)
-  )
+  } yield (limit, isOld)
+
+  for (((name, limit), isOld) <- SparkTest.part(cases, every = 3))
     test(
       s"a version has its rows and changes, with $name${if (isOld) ", partly of an earlier release" else ""}"
     ) {

@@ -46,7 +46,7 @@ class SparkTextsSuite extends AnyFunSuite {
   test("statements of Spark's own SQL tests parse alike") {
     assert(statements.size > 5000)
     assert(statements.count(_.toUpperCase.contains("JOIN")) > 900)
-    for (text <- SparkTest.part(statements, 8))
+    for (text <- SparkTest.part(statements, 24))
       assert(read(ours.parsePlan, text) == read(spark.parsePlan, text), text)
   }
 

@@ -4,7 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.streamjoin.JoinTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 import streamjoin.StreamJoin
@@ -414,7 +414,7 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     val left = times.zipWithIndex.map { case (time, n) => o("a", time, n) }
     val right = times.reverse.zipWithIndex.map { case (time, n) => d("a", time, 100 + n) }
     withConf("spark.sql.session.timeZone" -> "Europe/Berlin", "spark.sql.codegen.wholeStage" -> "true") {
-      for (condition <- conditions) withClue(condition) {
+      for (condition <- SparkTest.part(conditions, every = 2)) withClue(condition) {
         val frames = Seq(left, right).map { rows =>
           spark.createDataFrame(
             java.util.Arrays.asList(rows.map(_._2): _*),
@@ -466,24 +466,27 @@ class SpellingsSuite extends AnyFunSuite with SpellingsTest with TableDrivenProp
     }
   }
 
-  for (
-    (zone, condition) <- Seq(
-      "Europe/Berlin" -> daily,
-      "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND d.t - o.t <= INTERVAL 1 DAY",
-      "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND timestampadd(DAY, -1, d.t) <= o.t"
-    )
-  ) test(s"a match on a day of 25 hours is found: $zone, $condition") {
-    withConf("spark.sql.session.timeZone" -> zone) {
-      running(job(picked(condition = condition))) { job =>
-        // 14:00 on the local clock, the day before it goes back.
-        assert(job.feed(o("a", "2024-10-26T12:00", 1), d("x", "2024-10-26T12:00", 0)).isEmpty)
-        // More than 24 hours later, but less than a day on the local clock.
-        assert(job.feed(d("x", "2024-10-27T12:59", 0)).isEmpty)
-        assert(job.feed(d("x", "2024-10-27T12:59:30", 0)).isEmpty)
-        assert(job.feed(d("a", "2024-10-27T13:00", 2), d("a", "2024-10-27T13:00:00.000001", 3)) == Seq("1 2"))
+  private val days = Seq(
+    "Europe/Berlin" -> daily,
+    "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND d.t - o.t <= INTERVAL 1 DAY",
+    "Europe/Berlin" -> "o.id = d.id AND d.t >= o.t AND timestampadd(DAY, -1, d.t) <= o.t"
+  )
+
+  for ((zone, condition) <- SparkTest.part(days, every = 3))
+    test(s"a match on a day of 25 hours is found: $zone, $condition") {
+      withConf("spark.sql.session.timeZone" -> zone) {
+        running(job(picked(condition = condition))) { job =>
+          // 14:00 on the local clock, the day before it goes back.
+          assert(job.feed(o("a", "2024-10-26T12:00", 1), d("x", "2024-10-26T12:00", 0)).isEmpty)
+          // More than 24 hours later, but less than a day on the local clock.
+          assert(job.feed(d("x", "2024-10-27T12:59", 0)).isEmpty)
+          assert(job.feed(d("x", "2024-10-27T12:59:30", 0)).isEmpty)
+          assert(
+            job.feed(d("a", "2024-10-27T13:00", 2), d("a", "2024-10-27T13:00:00.000001", 3)) == Seq("1 2")
+          )
+        }
       }
     }
-  }
 
   test("a day of 23 hours is not treated as longer") {
     withConf("spark.sql.session.timeZone" -> "America/New_York") {

@@ -108,7 +108,7 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
 
   private val DayBefore = JoinWindows(Map(Side.Left -> JoinWindow(24 * 60 * Minute, isFollowing = false)))
 
-  for (how <- SparkTest.part(Seq("left_outer", "full_outer", "left_anti"), every = 2))
+  for (how <- SparkTest.part(Seq("left_outer", "full_outer", "left_anti"), every = 3))
     test(s"$how: a window of a day loses no row in a time zone with clock changes") {
       withConf("spark.sql.session.timeZone" -> "America/New_York") {
         val query = (streams: Streams) => {

@@ -233,7 +233,7 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
-  test("a cached table is looked up in its current version, not as it was cached") {
+  testLong("a cached table is looked up in its current version, not as it was cached") {
     withCustomers { people =>
       val cached = table(people.root, rematch).cache()
       assert(cached.count() == 2)

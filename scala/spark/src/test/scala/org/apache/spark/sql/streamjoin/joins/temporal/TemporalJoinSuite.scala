@@ -51,7 +51,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       (closest, Seq("2 -", "3 2", "4 3", "7 -")),
       (valid, Seq("2 2", "3 3", "4 4", "7 7"))
     )
-    for (inputs <- selves; (join, expected) <- joins)
+    val pairs = for (inputs <- selves; join <- joins) yield (inputs, join)
+    for ((inputs, (join, expected)) <- SparkTest.part(pairs, every = 5))
       running(job(streams => join.tupled(inputs(streams)).selectExpr("o.v AS a", "d.v AS b"))) { job =>
         // The watermark is 10:10: two rows wait, also after the restart.
         job.feed(o("a", "10:00", 2), o("a", "10:10", 3), o("b", "10:10", 7))
@@ -228,19 +229,18 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   }
 
   test("of versions with the same time the largest row counts, whichever columns are selected") {
-    val queries = Seq[Streams => DataFrame](
-      temporal()(_).selectExpr("o.v AS a", "d.v AS b"),
-      temporal()(_).selectExpr("o.v AS a", "d.v % 2 AS b"),
-      temporal()(_).selectExpr("o.v AS a", "d.op AS b")
+    val queries = Seq[(Streams => DataFrame, String)](
+      (temporal()(_).selectExpr("o.v AS a", "d.v AS b"), "0 4"),
+      (temporal()(_).selectExpr("o.v AS a", "d.v % 2 AS b"), "0 0"),
+      (temporal()(_).selectExpr("o.v AS a", "d.op AS b"), "0 insert")
     )
-    val seen =
-      for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield running(job(query)) {
-        job =>
-          job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
-          // Both watermarks were 10:00. Now they are 11:00, and the row of 10:00 is emitted.
-          ended(job, "11:00")
+    val cases = for (query <- queries; order <- Seq(Seq(1, 2, 3, 4), Seq(4, 3, 2, 1))) yield (query, order)
+    for (((query, expected), order) <- SparkTest.part(cases, every = 3))
+      running(job(query)) { job =>
+        job.feed(order.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
+        // Both watermarks were 10:00. Now they are 11:00, and the row of 10:00 is emitted.
+        assert(ended(job, "11:00") == Seq(expected))
       }
-    assert(seen == Seq("0 4", "0 4", "0 0", "0 0", "0 insert", "0 insert").map(Seq(_)))
   }
 
   test("of versions with the same time the last by order= counts, even if it is a delete") {
@@ -250,7 +250,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       val joined = streams.marked("o").join(log, expr("o.id = d.id"), "left_outer")
       Frames.temporal(joined, op = Some("op"), order = Some(order))
     }
-    for (log <- Seq(Seq(1, -2), Seq(-1, 2), Seq(3, 1, -2)); comes <- Seq(log, log.reverse))
+    val logs = Seq(Seq(1, -2), Seq(-1, 2), Seq(3, 1, -2)).flatMap(log => Seq(log, log.reverse).map(log -> _))
+    for ((log, comes) <- SparkTest.part(logs, every = 3))
       running(job(values(placed("place")))) { job =>
         job.feed(comes.map(v => d("a", "10:00", v)) :+ o("a", "10:00", 0): _*)
         val last = log.maxBy(math.abs)
@@ -296,7 +297,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     assert(running1("CAST(id AS BIGINT) + 1", "CAST(id AS BIGINT)")(numbers: _*) == Seq("1 -", "2 -"))
     val zeros = Seq(d("0.0", "10:00", 5), o("-0.0", "10:10", 1), d("NaN", "10:00", 6), o("NaN", "10:10", 2))
     val double = "CAST(id AS DOUBLE)"
-    for (of <- Seq(double, s"struct($double AS x, struct($double AS z) AS y)", s"array($double)"))
+    val nested = Seq(double, s"struct($double AS x, struct($double AS z) AS y)", s"array($double)")
+    for (of <- SparkTest.part(nested, every = 3, from = 1))
       assert(running1(of, of)(zeros: _*) == Seq("1 5", "2 6"), of)
     val texts = Seq(d("Abc", "10:00", 5), o("aBC", "10:10", 1), o("abd", "10:10", 2))
     val lower = "id COLLATE UTF8_LCASE"
@@ -391,7 +393,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
   )
 
   test("null keys match under <=>, and an empty text is another key") {
-    for ((name, query) <- nullSafe) withClue(name) {
+    for ((name, query) <- SparkTest.part(nullSafe, every = 3)) withClue(name) {
       running(job(values(query))) { job =>
         job.feed(d(null, "10:00", 1), d("", "10:01", 2), d("a", "10:02", 3))
         job.restart()
@@ -418,7 +420,7 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
         .selectExpr("o.v AS a", "d.row.v AS b")
     }
     val queries = Seq(query("o.id = d.row.id", "row.id"), query("d.row.id = o.id", "d.row.ID"))
-    for (query <- queries) running(job(query)) { job =>
+    for (query <- SparkTest.part(queries, every = 2)) running(job(query)) { job =>
       job.feed(d("a", "10:00", 1), d("a", "10:10", 2), d("b", "10:05", 3))
       job.feed(o("a", "10:05", 11), o("a", "10:15", 12), o("b", "10:05", 13), o("c", "10:05", 14))
       assert(ended(job) == Seq("11 1", "12 2", "13 3", "14 -"))
@@ -446,7 +448,8 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
       ("nearest", closest("nearest"), Seq("10:04", "10:06")),
       ("temporal", temporal(), Seq("10:05"))
     )
-    for ((name, query, times) <- queries; order <- Seq(rows, rows.reverse))
+    val cases = for (query <- queries; order <- Seq(rows, rows.reverse)) yield (query, order)
+    for (((name, query, times), order) <- SparkTest.part(cases, every = 3))
       withClue(name) {
         running(job(values(query))) { job =>
           val facts = times.zipWithIndex.map { case (time, at) => o("a", time, at) }

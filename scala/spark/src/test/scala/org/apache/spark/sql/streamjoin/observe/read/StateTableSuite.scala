@@ -8,9 +8,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streamjoin.JoinTest
 import org.apache.spark.sql.streamjoin.checkpoint.{OperatorLog, OutlineLog}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalTest
+import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.TimestampType
 import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
@@ -33,7 +33,7 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
     finally walked.close()
   }
 
-  for (provider <- providers)
+  for (provider <- SparkTest.part(providers, every = 2, from = 1))
     test(s"an interval join: rows, what has matched, and when a row leaves; ${provider.split('.').last}") {
       withConf(SQLConf.STATE_STORE_PROVIDER_CLASS.key -> provider) {
         running(job(hourly("left_outer"))) { job =>

@@ -106,7 +106,7 @@ class WhySuite extends AnyFunSuite with JoinTest {
     }
   }
 
-  test("rows with geometries: late ones are kept, and why answers") {
+  testLong("rows with geometries: late ones are kept, and why answers") {
     withConf("spark.streamjoin.lateRows" -> "keep", "spark.sql.geospatial.enabled" -> "true") {
       val point = "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040')"
       val query = (streams: Streams) =>
