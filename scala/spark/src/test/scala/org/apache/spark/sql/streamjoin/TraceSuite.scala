@@ -6,7 +6,7 @@ import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 
 /**
  * Runs every story of `tests/cases` as a streaming query, in several ways that must not make a
- * difference. `make test` takes every fourth story, a third of them in the first way and the rest
+ * difference. `make test` takes every other story, a third of them in the first way and the rest
  * in the second, and one in each of the others.
  */
 class TraceSuite extends AnyFunSuite with SparkTest {
@@ -71,7 +71,7 @@ class TraceSuite extends AnyFunSuite with SparkTest {
       if (SparkTest.isLong)
         for (mode <- Seq(single, merged); trace <- cases if mode.runs(trace)) yield (trace, mode)
       else
-        SparkTest.part(cases, every = 4).zipWithIndex.map { case (trace, number) =>
+        SparkTest.part(cases, every = 2).zipWithIndex.map { case (trace, number) =>
           trace -> (if (number % 3 > 0 && merged.runs(trace)) merged else single)
         }
     val more = for {
