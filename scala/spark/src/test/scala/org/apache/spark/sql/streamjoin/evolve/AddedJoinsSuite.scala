@@ -235,7 +235,7 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     assert(evolution(old, two()).map(_(1)) == Seq("number_of_sources", "join 2"))
   }
 
-  test("the dry run shows the join") {
+  testLong("the dry run shows the join") {
     val old = fed(one, before)
     val values = Seq(
       "2",
