@@ -86,7 +86,15 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       root,
       newFolder()
     )(df =>
-      Arrangements.arrange(shape(ChangeCases.ofKafka(df)), root, Seq(Seq("id")), Some("op"), None, time, order)
+      Arrangements.arrange(
+        shape(ChangeCases.ofKafka(df)),
+        root,
+        Seq(Seq("id")),
+        Some("op"),
+        None,
+        time,
+        order
+      )
     )
   }
 

@@ -362,6 +362,8 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(first("oracle").startsWith("DELETE FROM t streamjoin_target WHERE EXISTS ("))
     assert(!first("derby").contains(" = 0"))
     val many = of("oracle").copy(attempts = 1L to 1001L).countStaged
-    assert(many.startsWith("SELECT COUNT(*) FROM u WHERE (n IN (1, ") && many.endsWith(", 1000) OR n IN (1001))"))
+    assert(
+      many.startsWith("SELECT COUNT(*) FROM u WHERE (n IN (1, ") && many.endsWith(", 1000) OR n IN (1001))")
+    )
   }
 }
