@@ -162,7 +162,7 @@ final private[streamjoin] class BatchBinding(
       if (!states.isTakenOver(node.ordinal)) changed.record(node.ordinal, partitions)
       states.beginRun(node, name)
       beforeTasks(node.ordinal) = () => {
-        if (!states.isTakenOver(node.ordinal)) changed.forgetAbandoned(node.ordinal)
+        if (!states.isTakenOver(node.ordinal)) changed.forgetAbandoned(node.ordinal, partitions)
         states.beginTasks(node)
       }
     }
@@ -190,8 +190,9 @@ final private[streamjoin] class BatchBinding(
    */
   def beginTasks(ordinal: Int): Unit = synchronized {
     if (!hasTasks) evolution.foreach { changed =>
-      watermarkLog.continue(batch, eviction.continuity)
+      watermarkLog.continue(batch, eviction)
       changed.forgetAdded()
+      if (batch == 0) states.forgetFailed()
     }
     hasTasks = true
     beforeTasks.remove(ordinal).foreach(_())

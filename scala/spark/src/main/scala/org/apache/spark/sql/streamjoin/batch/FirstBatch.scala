@@ -33,7 +33,6 @@ private[batch] object FirstBatch extends Logging {
     // A batch that runs again recomputes all later entries. A first batch that was never committed
     // does not count, nor does one that Spark's own join has run since.
     log.purgeAfter(if (batch == 0) -1 else if (takesOver) batch - 1 else batch)
-    if (batch == 0) operatorLog.purgeAfter(-1)
     val (sparkLate, sparkEviction) = BatchBinding.sparkWatermarks(execution)
 
     val late =

@@ -7,7 +7,11 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StateStoreWriter,
+  StatefulOperatorStateInfo
+}
 import org.apache.spark.sql.execution.streaming.runtime.{IncrementalExecution, MicroBatchExecution}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
@@ -73,9 +77,10 @@ final private[streamjoin] class OperatorStates(
   def state(ordinal: Int): Generation = places(ordinal).current
 
   private def generations(ordinal: Int): Option[Seq[Generation]] =
-    if (!isTakenOver(ordinal)) log.generations(ordinal)
-    else
-      Some(sparksGeneration +: takenOver.attempted(ordinal, batch))
+    if (isTakenOver(ordinal)) Some(sparksGeneration +: takenOver.attempted(ordinal, batch))
+    // The first batch has no state to start from, whatever an attempt at it has recorded.
+    else if (batch == 0) None
+    else log.generations(ordinal)
 
   /** The state of Spark's own operators. */
   private def sparksGeneration: Generation = Generation(0, execution.numStateStores)
@@ -189,6 +194,15 @@ final private[streamjoin] class OperatorStates(
   def forgetAdded(kept: Set[Int]): Unit = log.all.zipWithIndex.foreach { case (operator, ordinal) =>
     if (!kept(ordinal) && operator.added.exists(_ >= batch)) metadata.delete(log.id(ordinal))
   }
+
+  /** Called before the tasks of the very first batch run, which an attempt may have begun. */
+  def forgetFailed(): Unit = metadata.keepOnly(
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.executedPlan) {
+      case operator: StateStoreWriter =>
+        val info = operator.getStateInfo
+        SparksOperator(info.operatorId, operator.shortName, info.numPartitions)
+    }
+  )
 
   /** Those of the next batch in the same run. */
   def following(execution: IncrementalExecution): OperatorStates =

@@ -65,8 +65,11 @@ final private[streamjoin] case class Description(
     case _ => copy(changed = None, removed = removed.filter(_ < batch))
   }
 
+  /** Its first batch. */
+  def begins: Long = added.getOrElse(0L)
+
   /** Whether the operator is part of the query that has committed a batch. */
-  def isPartOf(batch: Long): Boolean = added.forall(_ <= batch) && removed.forall(_ > batch)
+  def isPartOf(batch: Long): Boolean = begins <= batch && removed.forall(_ > batch)
 
   /** The description of a query that is changed from a batch on. */
   def changedBy(now: Description, from: Long): Description =

@@ -106,13 +106,16 @@ final private[streamjoin] class OperatorLog(session: SparkSession, checkpoint: P
   def all: Seq[Description] =
     Iterator.from(0).map(number => get(number.toLong)).takeWhile(_.isDefined).flatten.toSeq
 
+  /** Whether there are records, complete or not. */
+  def isBegun: Boolean = getLatestBatchId().isDefined
+
   /** The operators of the query that has run the batch before this one. */
   def before(batch: Long): Map[Int, Description] = all.zipWithIndex.collect {
     case (operator, ordinal) if operator.isPartOf(batch - 1) => ordinal -> operator.before(batch)
   }.toMap
 
   /** The first number that no operator of an earlier batch has had. */
-  def nextNumber(batch: Long): Int = all.lastIndexWhere(_.added.forall(_ < batch)) + 1
+  def nextNumber(batch: Long): Int = all.lastIndexWhere(_.begins < batch) + 1
 
   /**
    * Deletes states that no batch will start from: those that a failed attempt has left, and

@@ -20,6 +20,8 @@ final private[streamjoin] case class SparksOperator(id: Long, name: String, part
  *   was added                        is written first     yes
  *   was added by an abandoned        is deleted first     no
  *     attempt
+ *   is of an attempt at the very     is deleted before    no
+ *     first batch                      tasks run
  *   was removed                      stays                a stand-in, until its state is deleted
  * }}}
  */
@@ -41,6 +43,18 @@ final private[streamjoin] class SparksMetadata(session: SparkSession, checkpoint
 
   /** Deletes all that Spark has recorded of an operator. */
   def delete(id: Long): Unit = files.delete(folder(id))
+
+  /** Deletes what Spark has recorded of other operators than these. */
+  def keepOnly(operators: Seq[SparksOperator]): Unit = if (files.exists(states)) {
+    val ids = operators.map(_.id).toSet
+    files.list(states).flatMap(_.getPath.getName.toLongOption).filterNot(ids).foreach(delete)
+    val known =
+      recorded(operators.map(_.id).filter(_ >= OperatorLog.FirstId)).map(of => of.id -> of.name).toMap
+    operators.filter(of => known.get(of.id).exists(_ != of.name)).foreach { operator =>
+      files.delete(OperatorStateMetadataV1.metadataFilePath(folder(operator.id)))
+      add(operator)
+    }
+  }
 
   /** The operators among these that Spark has recorded. */
   def recorded(ids: Seq[Long]): Seq[SparksOperator] = for {

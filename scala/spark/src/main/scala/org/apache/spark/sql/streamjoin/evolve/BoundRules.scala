@@ -113,6 +113,15 @@ final private[evolve] class BoundRules(of: Comparison, was: RecordedInterval, is
     case None => of.none((0 until was.columns).filter(was.sides(_) == side), withoutLimit(side))
   }
 
+  /**
+   * Rows of a side that count as matched leave. As long as a gap of an earlier change is open, some
+   * of them may not have matched.
+   */
+  def countedAsMatched(side: Side): Effect = Effect.Unchanged(for {
+    gap <- of.gaps if was.sides(gap.key) == side
+    key <- keyNow(gap.key)
+  } yield Missing(key, gap.below, Watermark.postponed(gap.below, -is.reach(key))))
+
   /** Rows that have left by a time which still expires rows. */
   private def leftBy(before: Int, now: Int): Effect = of.evicted(before, now, is.reach(now))
 

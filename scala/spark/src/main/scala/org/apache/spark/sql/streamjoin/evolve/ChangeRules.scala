@@ -129,6 +129,12 @@ private[streamjoin] object ChangeRules {
       .flatMap(new IntervalRules(_).bounds)
 }
 
+private object Comparison {
+  private val NotRecorded =
+    "How far the rows of an input have come is not recorded: they come from a stateful operator of Spark's, or leave by " +
+      "a column that has no watermark. Start the new query with a new checkpoint location."
+}
+
 /** An operator before and after a change. */
 final private[evolve] class Comparison(
     val was: Description,
@@ -136,6 +142,8 @@ final private[evolve] class Comparison(
     readPassed: () => Option[Passed],
     readGaps: () => Seq[Gap]
 ) {
+  import Comparison.NotRecorded
+
   private lazy val passed = readPassed()
 
   /** Rows that are missing since an earlier change. */
@@ -193,14 +201,18 @@ final private[evolve] class Comparison(
   def any(before: Int, now: Int, reach: Long): Effect = passed match {
     case Some(known) =>
       known.newest.lift(before).filter(_ != Watermark.Undefined) match {
+        case Some(Long.MaxValue) => Effect.Rejected(NotRecorded)
         case Some(newest) =>
           val after = newest + Continuity.ToMillisecond
           Effect.Unchanged(Seq(Missing(now, after, Watermark.postponed(after, -reach))))
-        case None if known.outputs.lift(before).contains(Watermark.Undefined) => Effect.exact
+        case None if recordsAll && known.outputs.lift(before).contains(Watermark.Undefined) => Effect.exact
         case None => Effect.Unknown
       }
     case None => Effect.Unknown
   }
+
+  /** Whether all of its rows were its own: Spark's join had others before it. */
+  private def recordsAll: Boolean = was.takenOver.isEmpty
 
   /**
    * The change can be made only as long as no row has come.
@@ -213,7 +225,7 @@ final private[evolve] class Comparison(
   def none(keys: Seq[Int], advice: String): Effect = passed match {
     case Some(known) =>
       def isUndefined(all: Seq[Long]) = keys.forall(all.lift(_).forall(_ == Watermark.Undefined))
-      if (isUndefined(known.newest) && isUndefined(known.outputs)) Effect.exact
+      if (recordsAll && isUndefined(known.newest) && isUndefined(known.outputs)) Effect.exact
       else Effect.Rejected(advice)
     case None => Effect.Unknown
   }

@@ -163,18 +163,30 @@ final private[streamjoin] class Evolution private (
     notBegun.begin(batch)
   }
 
+  /**
+   * Whether an attempt at the very first batch has recorded its operators. As long as no task runs,
+   * the batch may be that of the attempt, which the sink skips.
+   */
+  private lazy val isBegun: Boolean = batch == 0 && log.isBegun
+
   /** Called in the first batch of a run for each operator. */
-  def record(ordinal: Int, partitions: Int): Unit =
+  def record(ordinal: Int, partitions: Int): Unit = if (!isBegun) recordNow(ordinal, partitions)
+
+  private def recordNow(ordinal: Int, partitions: Int): Unit =
     for (operator <- query.get(ordinal) if !isChanged(ordinal))
       log.record(ordinal, operator.description, partitions)
 
   /** Called before the tasks of an operator run. */
-  def forgetAbandoned(ordinal: Int): Unit =
-    for (operator <- query.get(ordinal) if !isChanged(ordinal))
-      log.forgetAbandoned(ordinal, operator.description, batch)
+  def forgetAbandoned(ordinal: Int, partitions: Int): Unit =
+    if (isBegun) recordNow(ordinal, partitions)
+    else
+      for (operator <- query.get(ordinal) if !isChanged(ordinal))
+        log.forgetAbandoned(ordinal, operator.description, batch)
 
   /** Called before the tasks of any operator run. */
-  def forgetAdded(): Unit = if (operators.nonEmpty) log.forgetAdded(batch, numbers.toSet)
+  def forgetAdded(): Unit =
+    if (isBegun) log.purgeAfter(-1)
+    else if (operators.nonEmpty) log.forgetAdded(batch, numbers.toSet)
 
   private def isChanged(ordinal: Int): Boolean = changes.contains(ordinal)
 

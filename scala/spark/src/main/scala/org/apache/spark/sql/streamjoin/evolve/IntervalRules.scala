@@ -84,7 +84,8 @@ private object IntervalRules {
     val more = is.preserved -- was.preserved
     if (is.filtered.isDefined)
       if (was.filtered.isDefined) Effect.exact
-      else if (was.pads(Side.Left)) Effect.Unchanged(steps = Seq(RemoveMatched(Side.Left)))
+      else if (was.pads(Side.Left))
+        Effect.all(Seq(bounds.countedAsMatched(Side.Left)), Seq(RemoveMatched(Side.Left)))
       // Which rows have been emitted with a match is not in the state.
       else Effect.Rejected()
     else if (was.filtered.isDefined) {

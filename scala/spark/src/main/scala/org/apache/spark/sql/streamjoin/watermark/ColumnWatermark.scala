@@ -41,7 +41,10 @@ sealed private[streamjoin] trait ColumnWatermark extends Serializable {
   /** The newest time seen, from the newest times at the origins. */
   def newest(of: WatermarkId => Option[Long]): Option[Long]
 
-  /** No later time has been seen, given the newest times at the origins. */
+  /**
+   * No later time has been seen, given the newest times at the origins. The last time of all if
+   * nothing records how far the rows have come.
+   */
   def highest(of: WatermarkId => Option[Long]): Option[Long] = newest(of)
 
   /** The origin that decides the value: others may advance without changing it. */
@@ -74,7 +77,8 @@ private[streamjoin] object ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.postponed(column.value(of), -by)
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = column.decidedBy(of)
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = column.newest(of).map(_ + by)
-    override def highest(of: WatermarkId => Option[Long]): Option[Long] = column.highest(of).map(_ + most)
+    override def highest(of: WatermarkId => Option[Long]): Option[Long] =
+      column.highest(of).map(Watermark.postponed(_, -most))
   }
 
   object Shifted {
@@ -97,6 +101,7 @@ private[streamjoin] object ColumnWatermark {
     override def value(of: WatermarkValues): Long = of.spark
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = None
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
+    override def highest(of: WatermarkId => Option[Long]): Option[Long] = NotRecorded
   }
 
   /**
@@ -126,6 +131,7 @@ private[streamjoin] object ColumnWatermark {
     override def value(of: WatermarkValues): Long = Watermark.Undefined
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] = None
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
+    override def highest(of: WatermarkId => Option[Long]): Option[Long] = NotRecorded
   }
 
   /**
@@ -140,6 +146,7 @@ private[streamjoin] object ColumnWatermark {
     override def decidedBy(of: WatermarkValues): Option[WatermarkId] =
       from.minByOption(_.value(of)).flatMap(_.decidedBy(of))
     override def newest(of: WatermarkId => Option[Long]): Option[Long] = None
+    override def highest(of: WatermarkId => Option[Long]): Option[Long] = NotRecorded
     override def isDefined: Boolean = from.forall(_.isDefined)
   }
 
@@ -230,6 +237,8 @@ private[streamjoin] object ColumnWatermark {
     case Smallest(branches) => branches.flatMap(outputs)
     case _ => Nil
   }
+
+  private val NotRecorded = Some(Long.MaxValue)
 
   /** Every stream has a watermark. */
   private def everywhere = new WatermarkValues(_ => 1L, 1L, _ => Watermark.Undefined)

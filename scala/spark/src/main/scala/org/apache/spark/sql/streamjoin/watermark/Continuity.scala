@@ -18,7 +18,7 @@ import streamjoin.core.{TimeBound, Watermark}
  * @param evicted
  *   rows with a lower time have left its state
  * @param newest
- *   no later time has arrived
+ *   no later time has arrived; `Long.MaxValue` if that is not recorded
  * @param known
  *   constraints between the times of each row of an input; none if an older version did not record
  *   them

@@ -211,10 +211,10 @@ final private[streamjoin] class KeyedWatermarkLog(session: SparkSession, checkpo
   }
 
   /** Records what a changed query begins with in the entry of its first batch. */
-  def continue(batch: Long, continuity: Continuity): Unit =
-    written(batch).filter(_.continuity != continuity).foreach { entry =>
-      replace(batch, entry.copy(continuity = continuity))
-    }
+  def continue(batch: Long, begun: QueryWatermarks): Unit = written(batch).foreach { entry =>
+    val changed = entry.copy(continuity = begun.continuity, lowestKept = begun.lowestKept)
+    if (changed != entry) replace(batch, changed)
+  }
 
   /** The watermarks of a batch as written. */
   def written(batch: Long): Option[KeyedWatermarks] = {

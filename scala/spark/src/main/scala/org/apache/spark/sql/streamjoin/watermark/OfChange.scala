@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.watermark
 
+import streamjoin.core.Watermark
+
 /**
  * What a changed query has to know of one of its operators, from its first batch on. A later change
  * may replace it; if that change is abandoned, it counts again.
@@ -87,5 +89,5 @@ final private[streamjoin] case class WeakerConstraints(
   def after(evicted: Option[Long], newest: Option[Long], areMoreBelow: Boolean): Option[WeakerConstraints] =
     if (below.exists(limit => evicted.exists(_ >= limit))) None
     else if (below.isDefined || areMoreBelow) Some(this)
-    else newest.map(time => copy(below = Some(time + Continuity.ToMillisecond)))
+    else newest.map(time => copy(below = Some(Watermark.postponed(time, -Continuity.ToMillisecond))))
 }

@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streamjoin.files.AtomicCheckpointFileManager
-import org.apache.spark.sql.streamjoin.{CheckpointTest, JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{CheckpointTest, Frames, JoinTest, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
 /**
@@ -149,8 +149,28 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
   }
 
   test("a query may change as long as its first batch is not committed") {
-    for (changed <- Seq(picked("inner"), picked(condition = s"$Hourly AND o.v <> d.v"))) {
-      val old = begun()
+    val noOthers = "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+    val sorted: Streams => DataFrame = streams =>
+      Frames
+        .sorted(hourly()(streams).selectExpr("o.t AS t", "o.v AS a", "d.v AS b"), "t")
+        .selectExpr("a", "b")
+    val closest: Streams => DataFrame = streams =>
+      Frames
+        .asof(
+          streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")),
+          "o.t >= d.t",
+          Some("1 hour")
+        )
+        .selectExpr("o.v AS a", "d.v AS b")
+    val changes = Seq(
+      picked() -> picked("inner"),
+      picked() -> picked(condition = s"$Hourly AND o.v <> d.v"),
+      // With one operator less, and with one of another kind.
+      sorted -> picked(),
+      closest -> picked()
+    )
+    for ((query, changed) <- SparkTest.part(changes, every = 3)) {
+      val old = withConf(noOthers)(begun(query))
       new File(s"${old.checkpoint}/commits").listFiles().foreach(_.delete())
       val next = old.successor(changed)
       try {

@@ -62,6 +62,17 @@ class EvolutionSuite extends AnyFunSuite with EvolutionTest {
     }
   }
 
+  test("rows that only count as matched are missed if matched ones leave") {
+    withConf(Evolve -> "allow") {
+      val outer = after(hour.frame, 3).successor(hour.copy(how = "left_outer").frame)
+      running(outer)(feed(_, 3))
+      for (how <- Seq("left_semi", "left_anti")) {
+        val error = withConf(Evolve -> "exact")(startError(outer, hour.copy(how = how).frame))
+        assert(error.getMessageParameters.get("results").startsWith("complete from"), error.getMessage)
+      }
+    }
+  }
+
   test("a wider bound is exact before there is a watermark") {
     withConf(noData, Evolve -> "exact") {
       val old = after(hour.frame, 1)

@@ -84,6 +84,8 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
     "chain" -> chain
   )
 
+  private val noData = "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+
   private val ids = Seq("a", "b", "c")
 
   /** Each batch is half an hour later than the one before. Some versions are deleted. */
@@ -127,6 +129,57 @@ class RewrittenKindsSuite extends AnyFunSuite with EvolutionTest {
       next
     }
     assert(found == expected)
+  }
+
+  /** Orders stay as many minutes as they say. They wait for a row of `e`, too. */
+  private def staying(times: String*)(streams: Streams): DataFrame = {
+    val orders = streams.marked("o").selectExpr(Seq("id", "v") ++ times: _*).as("o")
+    val until = "d.t <= o.t + o.v * INTERVAL 1 MINUTE"
+    orders
+      .join(streams.marked("d"), expr(s"o.id = d.id AND d.t >= o.t AND $until"))
+      .selectExpr("o.id AS id", "o.t AS t", "o.w AS w", "o.v AS a", "d.v AS b")
+      .as("f")
+      .join(streams.marked("e"), expr("f.id = e.id AND e.t BETWEEN f.t AND f.t + INTERVAL 1 HOUR"))
+      .selectExpr("IF(w < f.t, a, -1) AS a", "b", "e.v AS c")
+  }
+
+  test("rows that stay long are not late above a join whose times are in another order, after a restart") {
+    withConf(noData, Evolve -> "exact") {
+      val earlier = "t - INTERVAL 10 HOURS AS w"
+      val old = job(staying("t", earlier))
+      running(old) { job =>
+        job.feed(o("a", "10:00", 600), d("-", "10:00"), "e" -> o("-", "10:00")._2)
+        (0 until 2).foreach(_ => job.feed(o("-", "15:00", 1)))
+      }
+      val next = old.successor(staying(earlier, "t"))
+      running(next)(_.feed(d("-", "10:01")))
+      running(next) { job =>
+        assert(job.feed(d("a", "15:30", 2), "e" -> o("a", "10:30", 3)._2) == Seq("600 2 3"))
+        assert(job.dropped == 0)
+      }
+    }
+  }
+
+  testLong("how far rows have come is not known by a column without a watermark") {
+    def query(condition: String)(streams: Streams): DataFrame = {
+      val changes = streams.marked("d").withColumn("op", expr(Operation)).as("d")
+      val facts = Frames
+        .temporal(streams.marked("o").join(changes, expr("o.id = d.id"), "left_outer"), op = Some("op"))
+        .selectExpr("o.id AS id", "o.t AS t", "o.v AS a", "d.t AS since")
+        .as("f")
+      val bound = "e.t >= f.t AND e.t <= f.since + INTERVAL 1 HOUR"
+      facts
+        .join(streams.marked("e"), expr(s"f.id = e.id AND $bound AND $condition"), "left_outer")
+        .selectExpr("a", "e.v AS b")
+    }
+    val old = job(query("f.a % 2 = 0"))
+    running(old) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+      job.feed(o("a", "12:00", 3), d("a", "12:00", 1))
+      job.feed(o("a", "13:00", 5), d("a", "13:00", 1)): Unit
+    }
+    val shown = streamjoin.StreamJoin.evolution(query("true")(newStreams()), old.checkpoint).collect()
+    assert(shown.map(_.getAs[String]("state")).toSeq == Seq("rejected"), shown.mkString("; "))
   }
 
   testLong("a join that was taken over from Spark's own") {

@@ -76,6 +76,25 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
     }
   }
 
+  test("the first batch belongs to the query and the settings that have run it") {
+    val wanted = expected
+    val first = job(query)
+    starting(first, noOthers, partitions(5))
+    fed(first, story.head)
+    val other = first.stop().successor(picked("inner"))
+    other.skipped = Set(first.uncommit())
+    running(other) { job =>
+      val failed = intercept[StreamingQueryException](fed(job, story(1)))
+      assert(failed.getMessage.contains("STREAMJOIN_CHECKPOINT_CHANGED"), failed)
+    }
+    val next = other.successor(query)
+    running(next) { job =>
+      story.drop(2).foreach(fed(job, _))
+      assert(job.joins.map(_.numPartitions) == Seq(5))
+    }
+    assert(Seq(first, next).flatMap(_.seen).flatMap(_.rows).sorted == wanted)
+  }
+
   private def isPadded(row: String): Boolean = row.split(' ').contains("-")
 
   test("a batch of a changed query belongs to that query, even if the old one is started again") {
