@@ -45,8 +45,7 @@ private[streamjoin] object WindowField {
 private[streamjoin] object WindowedTime {
   def unapply(made: Expression): Option[Expression] = made match {
     case window: CreateNamedStruct =>
-      window.valExprs.headOption
-        .toSeq
+      window.valExprs.headOption.toSeq
         .flatMap(times)
         .groupBy(_.canonicalized)
         .valuesIterator
