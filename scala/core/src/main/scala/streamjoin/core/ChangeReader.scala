@@ -97,14 +97,14 @@ final class ChangeReader[A](
  * @param isEnvelope
  *   whether the row before an update is a change of its own
  * @param follows
- *   whether the first row has a later position in the log than the second; none if rows have no
- *   position
+ *   whether a delete without a time has a later position in the log than another change; none if
+ *   that is unknown
  */
 final class LastChange[A](
     isSame: (A, A) => Boolean,
     isOrdered: Boolean,
     isEnvelope: Boolean,
-    follows: Option[(A, A) => Boolean] = None
+    follows: (A, A) => Option[Boolean] = (_: A, _: A) => None
 ) {
   private var found, counted: Option[(Operation, A)] = None
   private var withoutTime, removed: Option[A] = None
@@ -139,8 +139,8 @@ final class LastChange[A](
       else if (counted.isEmpty) counted = found
     }
     if (counts) withoutTime.foreach { delete =>
-      follows match {
-        case Some(later) => if (later(delete, row)) removed = Some(row)
+      follows(delete, row) match {
+        case Some(isLater) => if (isLater) removed = Some(row)
         case None => ambiguous = true
       }
     }

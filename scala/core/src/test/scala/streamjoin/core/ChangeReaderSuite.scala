@@ -55,7 +55,7 @@ class ChangeReaderSuite extends AnyFunSuite {
       (a, b) => a._1 == b._1,
       isOrdered,
       isEnvelope,
-      Option.when(hasPosition)((a: (String, Int), b: (String, Int)) => a._2 > b._2)
+      (a, b) => Option.when(hasPosition)(a._2 > b._2)
     )
 
   private def isAmbiguous(of: LastChange[(String, Int)], all: (Operation, String)*): Boolean = {

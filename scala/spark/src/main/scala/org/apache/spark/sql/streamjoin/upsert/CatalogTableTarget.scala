@@ -67,7 +67,7 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
     }
   }
 
-  override def identity: TargetIdentity =
+  override def identity(changes: NetChanges): TargetIdentity =
     TargetIdentity(UpsertOptions.Table, table, Try(loaded).toOption.flatten.map(idsOf).getOrElse(Map.empty))
 
   override def has(batch: UpsertBatch): Boolean = false

@@ -49,7 +49,11 @@ final private[upsert] case class JdbcStatements(
   private val list = columns.mkString(", ")
 
   private def counted(of: String) =
-    if (attempts.isEmpty) "1 = 0" else s"$of$attempt IN (${attempts.mkString(", ")})"
+    attempts.grouped(MostInList).map(some => s"$of$attempt IN (${some.mkString(", ")})").toSeq match {
+      case Seq() => "1 = 0"
+      case Seq(one) => one
+      case several => several.mkString("(", " OR ", ")")
+    }
 
   /**
    * Creates the staging table with the types of the target, so that no value is cast between the
@@ -173,6 +177,9 @@ private[upsert] object JdbcStatements {
   val Attempt = "streamjoin_attempt"
   val Gone = 0
   val Came = 1
+
+  /** Oracle accepts no longer list. */
+  private val MostInList = 1000
 
   def numberType(dialect: JdbcDialect): String =
     JdbcUtils.getJdbcType(LongType, dialect).databaseTypeDefinition

@@ -43,7 +43,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     new JdbcTypes(database, options, table, stagingOf).check(connection, changes, found)
   }
 
-  override def identity: TargetIdentity = database.withConnection { connection =>
+  override def identity(changes: NetChanges): TargetIdentity = database.withConnection { connection =>
     TargetIdentity(
       UpsertOptions.Jdbc,
       tableIn(connection),
@@ -147,6 +147,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     val attempts = rows.sparkSession.sparkContext
       .runJob(limited.rdd, (context: TaskContext, each: Iterator[Row]) => writer(run)(context, each))
       .toSeq
+      .filter(_.rows > 0)
     statements.analyzeStaged.foreach(database.execute(connection, _))
     attempts
   }

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import org.apache.spark.sql.functions.{col, when}
+import org.apache.spark.sql.types.{DataType, IntegralType, LongType}
 
 /**
  * A compacted topic: the message key is the key as JSON, and the value is the row as JSON, or null
@@ -17,7 +18,17 @@ final private[upsert] class KafkaTarget(options: Map[String, String]) extends Up
   /** The records are built as in a batch, so types that JSON does not support are found here. */
   override def check(changes: NetChanges, checkpoint: String): Unit = records(changes).collect(): Unit
 
-  override def identity: TargetIdentity = KafkaTopic.identity(options)
+  /**
+   * Includes the key: if a record got another one, such as the same columns in another order, the
+   * earlier record of its row would stay.
+   */
+  override def identity(changes: NetChanges): TargetIdentity = {
+    val key = changes.keys.map(changes.columns(_)).map { field =>
+      s"${field.name} ${KafkaTarget.inJson(field.dataType).sql}"
+    }
+    val topic = KafkaTopic.identity(options)
+    topic.copy(ids = topic.ids + ("key" -> key.mkString(", ")))
+  }
 
   override def has(batch: UpsertBatch): Boolean = false
 
@@ -29,4 +40,13 @@ final private[upsert] class KafkaTarget(options: Map[String, String]) extends Up
       changes.keyJson.as("key"),
       when(!col(NetChanges.Gone), changes.rowJson).as("value")
     )
+}
+
+private object KafkaTarget {
+
+  /** Integers of all types are the same in JSON. */
+  private def inJson(dataType: DataType): DataType = dataType match {
+    case _: IntegralType => LongType
+    case other => other
+  }
 }

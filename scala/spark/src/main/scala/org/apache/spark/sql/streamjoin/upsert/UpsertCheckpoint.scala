@@ -35,11 +35,13 @@ final private[upsert] case class UpsertCheckpoint(
   /**
    * The record with which the query may continue into a target.
    *
+   * @param changes
+   *   the columns of the changes
    * @param isNew
    *   whether no batch has been written so far
    */
-  def recordFor(target: UpsertTarget, isNew: Boolean): TargetRecord = {
-    val is = target.identity
+  def recordFor(target: UpsertTarget, changes: NetChanges, isNew: Boolean): TargetRecord = {
+    val is = target.identity(changes)
     record
       .map(_.identity)
       .filterNot(was => was.isSame(is) || was.kind == is.kind && target.keepsBatches)

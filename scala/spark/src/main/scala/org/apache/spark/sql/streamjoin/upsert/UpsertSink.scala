@@ -61,19 +61,23 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
 
   /** Checks at `start()` whether the query, and this checkpoint, are valid. */
   def check(session: SparkSession, schema: StructType, checkpoint: String): Unit = {
-    val none = session.createDataFrame(java.util.List.of[Row](), schema)
-    target.check(NetChanges.of(none, options), checkpoint)
+    val none = noChanges(session, schema)
+    target.check(none, checkpoint)
     val found = UpsertCheckpoint.of(session, new Path(checkpoint))
-    record = Some(found.recordFor(target, isNew = found.newest.isEmpty))
+    record = Some(found.recordFor(target, none, isNew = found.newest.isEmpty))
   }
 
+  private def noChanges(session: SparkSession, schema: StructType): NetChanges =
+    NetChanges.of(session.createDataFrame(java.util.List.of[Row](), schema), options)
+
   /** The first batch of a run records its target before it writes. */
-  private def begin(session: SparkSession, root: Path): TargetRecord = {
+  private def begin(session: SparkSession, schema: StructType): TargetRecord = {
+    val root = checkpointOf(session)
     // A session without the extension does not call check.
     val known = record.getOrElse {
       val found = UpsertCheckpoint.of(session, root)
       val isFirst = found.newest.forall(_.number == 0) && !found.isCommitted
-      found.recordFor(target, isFirst)
+      found.recordFor(target, noChanges(session, schema), isFirst)
     }
     record = Some(known)
     if (!isWritten) {
@@ -87,7 +91,7 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
   override def addBatch(number: Long, data: DataFrame): Unit = {
     val session = data.sparkSession.asInstanceOf[ClassicSession]
     val batch = batchOf(session, number)
-    val micros = begin(session, checkpointOf(session)).micros
+    val micros = begin(session, data.schema).micros
     val rows = data.asInstanceOf[ClassicDataset[Row]].queryExecution.toRdd
     if (target.has(batch)) {
       // The operators below must still be bound to the batch: Spark commits their state and

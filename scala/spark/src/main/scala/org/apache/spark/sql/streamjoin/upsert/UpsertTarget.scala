@@ -23,7 +23,8 @@ private[streamjoin] trait UpsertTarget {
    */
   def check(changes: NetChanges, checkpoint: String): Unit
 
-  private[upsert] def identity: TargetIdentity
+  /** @param changes the columns of the changes */
+  private[upsert] def identity(changes: NetChanges): TargetIdentity
 
   /**
    * Whether the target records its batches. It may then be moved: its record decides, not its

@@ -110,6 +110,19 @@ class DamagedArrangementsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("a description that is missing is not written again, and the rest can be dropped") {
+    val it = orders()
+    during(it)(it.feed(Row(1, 1, "i")))
+    // As if drop had failed.
+    SparkTest.remove(Path.of(it.root, "meta.json"))
+    assert(rejected("STREAMJOIN_ARRANGEMENT_UNREADABLE")(orders(it.root).start()).contains("meta.json"))
+    assert(!it.folder.exists)
+    spark.sql(s"SELECT * FROM sj_drop_arrangement('${it.root}', false)").collect()
+    val again = orders(it.root)
+    during(again)(again.feed(Row(2, 1, "i")))
+    assert(rowsOf(it.root) == Seq("2 1"))
+  }
+
   test("deleting an arrangement fails its running reader with its own error") {
     val it = orders()
     val reader = selfJoin(it)

@@ -74,7 +74,11 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
-  private def kafka(shape: DataFrame => DataFrame, time: Option[String] = None) = {
+  private def kafka(
+      shape: DataFrame => DataFrame,
+      time: Option[String] = None,
+      order: Option[String] = None
+  ) = {
     val root = newFolder("arrangement")
     new ArrangementTest.Maintainer(
       spark,
@@ -82,7 +86,15 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       root,
       newFolder()
     )(df =>
-      Arrangements.arrange(shape(ChangeCases.ofKafka(df)), root, Seq(Seq("id")), Some("op"), None, time)
+      Arrangements.arrange(
+        shape(ChangeCases.ofKafka(df)),
+        root,
+        Seq(Seq("id")),
+        Some("op"),
+        None,
+        time,
+        order
+      )
     )
   }
 
@@ -173,6 +185,40 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
       ofEnvelope.feed(Row(null, Row(1, 5L), "c", 7L))
       ofEnvelope.feed(Row(Row(1), null, "d", 8L))
       assert(rowsOf(ofEnvelope.root).isEmpty)
+    }
+  }
+
+  test("a delete with its key alone has the order of the row that it removes, too") {
+    val it = flat(time = Some("at"), order = Some("lsn"))
+    during(it) {
+      it.feed(change(1, "a", "insert", 3L, 5L), change(2, "b", "insert", 3L, 5L))
+      it.feed(change(1, null, "delete"), change(2, null, "delete", at = 5L))
+      assert(rowsOf(it.root).isEmpty)
+      it.feed(change(1, "older", "update", 2L, 5L), change(2, "older", "update", 2L, 5L))
+      assert(rowsOf(it.root).isEmpty, "time and order are remembered")
+      it.feed(change(1, "again", "insert", 4L, 5L), change(2, null, "delete"))
+      assert(rowsOf(it.root) == Seq("1 again 4 5"))
+      rejected("STREAMJOIN_CHANGE_ORDER")(
+        it.feed(change(1, "c", "update", 5L, 6L), change(1, null, "delete"))
+      )
+    }
+    val byOrder = flat(order = Some("lsn"))
+    during(byOrder) {
+      byOrder.feed(change(1, "a", "insert", 3L))
+      byOrder.feed(change(1, null, "delete"))
+      byOrder.feed(change(1, "older", "update", 2L))
+      assert(rowsOf(byOrder.root).isEmpty)
+    }
+    // In a topic, the position decides where the delete has no order.
+    val inTopic = kafka(_.select("id", "v", "at", "op"), Some("at"), Some("v"))
+    during(inTopic) {
+      inTopic.feed(
+        message(1, 1, "a", "c", 5L),
+        message(2, 1, null, "d"),
+        message(3, 2, null, "d"),
+        message(4, 2, "b", "c", 5L)
+      )
+      assert(rowsOf(inTopic.root) == Seq("2 b 5"))
     }
   }
 
@@ -342,6 +388,20 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
         assert(left.contains("left input") && left.contains("sj.delta_join") && left.contains("_diff > 0"))
         val right = rejected("STREAMJOIN_RETRACTIONS.RIGHT")(start(join(plain, retracting)))
         assert(right.contains("right input") && right.contains("sj.table") && right.contains("op="))
+      }
+      // Nothing has expired yet.
+      val expiring = maintainer(
+        "id INT, t TIMESTAMP",
+        Seq(Seq("id")),
+        time = Some("t"),
+        ttl = Some("100000 days")
+      )
+      during(expiring) {
+        for (_ <- 1 to 2) {
+          val input = marked(changes(expiring)).select("id", "t")
+          rejected("STREAMJOIN_RETRACTIONS.RIGHT")(start(interval(plain, input)))
+          expiring.feed(Row(1, at("10:00")))
+        }
       }
       // Wherever the changes come from.
       changes(changelog).createOrReplaceTempView("retracting_changes")

@@ -361,5 +361,9 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(first("sqlserver").startsWith("DELETE streamjoin_target FROM t streamjoin_target WHERE EXISTS ("))
     assert(first("oracle").startsWith("DELETE FROM t streamjoin_target WHERE EXISTS ("))
     assert(!first("derby").contains(" = 0"))
+    val many = of("oracle").copy(attempts = 1L to 1001L).countStaged
+    assert(
+      many.startsWith("SELECT COUNT(*) FROM u WHERE (n IN (1, ") && many.endsWith(", 1000) OR n IN (1001))")
+    )
   }
 }

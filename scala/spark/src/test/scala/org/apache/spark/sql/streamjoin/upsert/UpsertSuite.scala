@@ -372,6 +372,24 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(!topic.isSame(of("t", "topic" -> "t", "cluster" -> "c", "topic id" -> "2")))
     assert(topic.isSame(of("t", "topic" -> "t", "cluster" -> "c")))
     assert(!topic.isSame(of("u", "topic" -> "u", "cluster" -> "c")))
+    // Records of other keys, whose earlier ones would stay. The cluster is unknown here.
+    def records(columns: String, keys: String*) = {
+      val none = spark.createDataFrame(java.util.List.of[Row](), StructType.fromDDL(s"$columns, _diff INT"))
+      val options = Map("topic" -> "t")
+      new KafkaTarget(options)
+        .identity(NetChanges.of(none, UpsertOptions(keys, "_diff", TargetKind.Kafka(options))))
+    }
+    val known = records("a INT, b STRING", "a", "b")
+    assert(known.isSame(records("a BIGINT, b STRING, c INT", "A", "b")))
+    for (
+      other <- Seq(
+        records("a INT, b STRING", "b", "a"),
+        records("a INT, b STRING", "a"),
+        records("A INT, b STRING", "a", "b"),
+        records("a STRING, b STRING", "a", "b")
+      )
+    ) assert(!known.isSame(other))
+    assert(known.isSame(of("t", "topic" -> "t").copy(kind = "kafka")), "as an earlier version recorded it")
   }
 
   test("a MERGE is tried again as long as its failure may pass") {

@@ -92,16 +92,19 @@ final private[index] class IndexLoader(
     }
   }
 
+  private def isRefilled(known: KeyIndex): Boolean = ifThere {
+    blockMemory.refill(known)
+    true
+  }
+
   /** False if a file has been removed in the meantime. */
-  private def isRefilled(known: KeyIndex): Boolean =
-    try {
-      blockMemory.refill(known)
-      true
-    } catch { case error: StreamJoinRuntimeException if isUnreadable(error) => false }
+  private def ifThere(body: => Boolean): Boolean =
+    try body
+    catch { case error: StreamJoinRuntimeException if isUnreadable(error) => false }
 
   /** An older manifest may name bases that have been removed. */
   private def newestManifest(atLeast: VersionId) = {
-    val newest = folder.newest
+    val newest = folder.newestFrom(atLeast.number)
     if (newest <= atLeast.number) manifest(atLeast) else manifests.current(arrangement, newest, folder)
   }
 
@@ -177,14 +180,20 @@ final private[index] class IndexLoader(
     }
   }
 
-  /** Adds the versions up to `high`, unless they do not follow those of the index. */
-  private def advance(slot: IndexSlot, known: KeyIndex, high: VersionId, target: Manifest): Boolean =
-    high.number > known.newest && target.oldestNeeded <= known.newest + 1 && {
-      val changes = manifests.line(arrangement, known.newest + 1, high, folder)
+  /**
+   * Adds the versions up to `high`. False if they do not follow those of the index, or if their
+   * files have been removed: a version after `high` may need fewer files than `high` does.
+   */
+  private def advance(slot: IndexSlot, known: KeyIndex, high: VersionId, target: Manifest): Boolean = {
+    val next = known.newest + 1
+    def isThere = next == high.number || folder.hasVersion(next)
+    next <= high.number && target.oldestNeeded <= next && isThere && ifThere {
+      val changes = manifests.line(arrangement, next, high, folder)
       val isNext = slot.newest.contains(manifests.before(arrangement, changes.head, folder))
       if (isNext) changes.foreach(addChanges(known, _))
       isNext
     }
+  }
 
   private def addChanges(known: KeyIndex, manifest: Manifest): Unit =
     add(known, manifest.version, manifest.changes, manifest)
@@ -197,7 +206,7 @@ final private[index] class IndexLoader(
       manifest.partitions,
       converters.getOrElseUpdate(manifest.description, manifests.storedRows(arrangement, manifest, folder)),
       if (isThere) meta.number(index) else 0,
-      ofOther = Option.unless(isThere)(index)
+      ofOther = Option.unless(isThere)(meta.keys(index))
     )
   }
 

@@ -96,7 +96,15 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
   ): KeyIndex = {
     sweeper: Unit
     val meta = arrangement.meta
-    val key = SlotKey(arrangement.root, meta.id, meta.number(index), partition, meta.partitions, meta.schema)
+    val key = SlotKey(
+      arrangement.root,
+      meta.id,
+      meta.number(index),
+      meta.keys(index),
+      partition,
+      meta.partitions,
+      meta.schema
+    )
     val root = new Path(arrangement.root)
     val slot = slots.computeIfAbsent(key, _ => new IndexSlot(blockMemory))
     val found = slot.synchronized {
@@ -220,10 +228,16 @@ final private[streamjoin] class IndexRegistry(executor: ExecutorMemory.Limit) {
 
 private[streamjoin] object IndexRegistry {
 
+  /**
+   * @param key
+   *   columns of the index: if a query that adds a key fails before its first version, the next one
+   *   may add another key
+   */
   final private case class SlotKey(
       root: String,
       id: UUID,
       index: Int,
+      key: Seq[String],
       partition: Int,
       of: Int,
       schema: StructType

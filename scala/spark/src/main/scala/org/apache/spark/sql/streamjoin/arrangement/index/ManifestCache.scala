@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
+import java.lang.ref.SoftReference
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
@@ -23,12 +24,22 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
  * spans, so the first task reads each of them once. A manifest in memory may belong to a version
  * that has since been removed and whose number another version now has, so a request contains the
  * version's id.
+ *
+ * @param most
+ *   the approximate number of bytes of all recent manifests
  */
-final private[index] class ManifestCache {
+final private[index] class ManifestCache(most: Long = ManifestCache.MostBytes) {
   import ManifestCache._
 
-  private val recent = new RecentManifests(MostBytes)
+  private val recent = new RecentManifests(most)
+
+  /**
+   * The long lines that were read last, by arrangement, first and last version. All tasks of a
+   * batch need the same line, and its manifests may take more memory than is kept for recent ones.
+   */
+  private val lines = new mutable.LinkedHashMap[LineKey, SoftReference[IndexedSeq[Manifest]]]
   private val reading = Array.fill(Readers)(new Object)
+  private val readingLine = Array.fill(Readers)(new Object)
 
   /** The id of the previous version, by the id of a version. It never changes. */
   private val predecessors = new mutable.LinkedHashMap[UUID, UUID]
@@ -40,6 +51,7 @@ final private[index] class ManifestCache {
     recent.clear()
     descriptions.clear()
     synchronized(predecessors.clear())
+    lines.synchronized(lines.clear())
   }
 
   /** Converts the rows of a version for a reader, if they have other columns. */
@@ -105,6 +117,29 @@ final private[index] class ManifestCache {
    * backwards, because each names the one before it.
    */
   def line(
+      arrangement: ArrangementRef,
+      from: Long,
+      to: VersionId,
+      folder: ArrangementFolder
+  ): IndexedSeq[Manifest] =
+    if (to.number - from < LongLine) readLine(arrangement, from, to, folder)
+    else {
+      val key = (arrangement.root, arrangement.meta.id, from, to)
+      def known = lines.synchronized(lines.get(key)).flatMap(line => Option(line.get))
+      known.getOrElse {
+        readingLine(Math.floorMod(key.hashCode, Readers)).synchronized {
+          known.getOrElse(keep(key, readLine(arrangement, from, to, folder)))
+        }
+      }
+    }
+
+  private def keep(key: LineKey, line: IndexedSeq[Manifest]): IndexedSeq[Manifest] = lines.synchronized {
+    lines.put(key, new SoftReference(line))
+    while (lines.size > MostLines) lines -= lines.head._1
+    line
+  }
+
+  private def readLine(
       arrangement: ArrangementRef,
       from: Long,
       to: VersionId,
@@ -178,6 +213,11 @@ final private[index] class ManifestCache {
 
 private[index] object ManifestCache {
   type Key = (String, UUID, Long)
+  private type LineKey = (String, UUID, Long, VersionId)
+
+  /** A shorter line is read again, from recent manifests. */
+  private val LongLine = 100L
+  private val MostLines = 4
 
   /** Enough for thousands of versions that each changed a few partitions. */
   private val MostBytes = 32L << 20

@@ -246,7 +246,7 @@ final private[streamjoin] class ArrangeTask(
     (one, other) => one.row == other.row,
     isOrdered = order.ordinals.nonEmpty || spec.traits.hasPosition,
     spec.traits.isEnvelope,
-    Option.when(position.isKnown)(position.follows)
+    position.follows
   )
 
   /** The last row of each key replaces the row that the key had before the batch. */
@@ -265,15 +265,16 @@ final private[streamjoin] class ArrangeTask(
     def end(): Unit = if (found != null) endOfKey()
     def step(next: InternalRow): Unit = {
       val known = operationOf(next)
-      val row = toRow(next)
-      if (found == null || !keys(0).isSame(row, keys(0), found)) {
+      val written = toRow(next)
+      if (found == null || !keys(0).isSame(written, keys(0), found)) {
         end()
         // Once per key.
-        find(row)
-        found = row.copy()
+        find(written)
+        found = written.copy()
         changesOfKey.clear()
         isAsked = false
       }
+      val row = if (lacksOrder(known, written)) order.completed(written, changesBefore) else written
       // The rows of a key are in time order, so only those of earlier batches can be newer.
       if (isUndated(known, row)) {
         changesOfKey.addUndated(position.of(row.copy(), next))
@@ -293,9 +294,17 @@ final private[streamjoin] class ArrangeTask(
     }
   }
 
-  /** A delete without a time, of a row that has one. */
+  /** A delete without a time, or without an order if there are no times. */
   private def isUndated(operation: Operation, row: UnsafeRow): Boolean =
-    operation == Operation.Delete && meta.time.isDefined && row.isNullAt(order.ordinals.head)
+    operation == Operation.Delete && order.ordinals.headOption.exists(row.isNullAt)
+
+  /** A delete with a time, but without an order. */
+  private def lacksOrder(operation: Operation, row: UnsafeRow): Boolean =
+    operation == Operation.Delete && !isUndated(operation, row) && !order.isComplete(row)
+
+  /** The changes of the key that was looked up last, from earlier batches. */
+  private def changesBefore: Seq[ChangeOrder.Ordered] =
+    (0 until probe.size).map(i => probe.row(i) -> order.ordinals) ++ deleted.toSeq.flatMap(_.found)
 
   /** The key's row before a change, or null. */
   private def before(operation: Operation): UnsafeRow = changesOfKey.last match {
@@ -309,7 +318,8 @@ final private[streamjoin] class ArrangeTask(
     if (changesOfKey.isAmbiguous) throw ambiguous(changesOfKey.last.get._2.row)
     changesOfKey.undated match {
       case Some(delete) =>
-        val dated = datedOf(delete)
+        val removed = changesOfKey.beforeUndated.map(_.row -> order.ordinals).toSeq
+        val dated = order.completed(delete.row, removed ++ changesBefore)
         if (isOlder(dated)) counts("olderChanges") += 1
         else if (
           changesOfKey.last.exists { case (_, last) => order.isOlder(dated, last.row, order.ordinals) }
@@ -321,17 +331,6 @@ final private[streamjoin] class ArrangeTask(
         }
       case None => changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
     }
-  }
-
-  /** A delete without a time gets the time of the row that it removes. */
-  private def datedOf(delete: LogPosition.At): UnsafeRow = {
-    val time = order.ordinals.head
-    val removed = changesOfKey.beforeUndated.map(_.row) ++ (0 until probe.size).map(probe.row)
-    val times = removed.map(row => row -> time) ++ deleted.toSeq.flatMap(_.timesFound)
-    val newest = times.reduceOption[(InternalRow, Int)] { case (one, other) =>
-      if (order.isEarlier(one._1, one._2, other._1, other._2)) other else one
-    }
-    newest.fold(delete.row) { case (row, at) => position.withTime(delete.row, time, row, at) }
   }
 
   private def ambiguous(row: UnsafeRow) = StreamJoinErrors.runtime(

@@ -167,7 +167,8 @@ final private class ArrangementWrite(root: Path, queryId: UUID, run: Maintaining
       run.written.isDefined && CaughtUp.tookAll(session, queryId),
       previous = before.map(_.id),
       negativeRows = negativeRows,
-      description = describe(folder, version, before)
+      description = describe(folder, version, before),
+      expires = run.meta.expires
     )
   }
 

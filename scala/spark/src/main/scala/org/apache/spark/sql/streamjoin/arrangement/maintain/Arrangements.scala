@@ -80,7 +80,8 @@ private[streamjoin] object Arrangements {
       time
         .filter(_ => diff.isEmpty)
         .map(name => ordered(schema, log.flatMap(_.timeName).getOrElse(name), "time=", op)),
-      order.map(name => ordered(schema, log.flatMap(_.orderName).getOrElse(name), "order=", op))
+      order.map(name => ordered(schema, log.flatMap(_.orderName).getOrElse(name), "order=", op)),
+      expires = ttl.isDefined
     )
     val traits = log.fold(LogTraits())(LogTraits.of(_, schema, position.nonEmpty))
     val classic = rows.asInstanceOf[ClassicDataset[Row]]

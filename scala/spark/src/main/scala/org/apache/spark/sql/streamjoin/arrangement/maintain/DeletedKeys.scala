@@ -17,21 +17,46 @@ import org.apache.spark.sql.types.{LongType, StructField, StructType}
  *   ordinals of these columns in the arrangement's rows
  */
 final private[streamjoin] class ChangeOrder(meta: ArrangementMeta) {
+  import ChangeOrder.Ordered
+
   val ordinals: Seq[Int] = (meta.time ++ meta.order).map(meta.schema.fieldIndex).toSeq
   private val columns = ordinals.map { at =>
     (at, meta.schema(at).dataType, TypeUtils.getInterpretedOrdering(meta.schema(at).dataType))
   }
 
+  private lazy val toRow = UnsafeProjection.create(meta.schema)
+
   /** @param at ordinals of the columns in the other row */
   def isOlder(row: InternalRow, other: InternalRow, at: Seq[Int]): Boolean =
-    columns.indices.iterator
-      .map(i => compare(i, row, columns(i)._1, other, at(i)))
-      .find(_ != 0)
-      .exists(_ < 0)
+    isOlder(row -> ordinals, other -> at)
 
-  /** Whether the first column of a row is lower than that of another one. */
-  def isEarlier(row: InternalRow, at: Int, other: InternalRow, otherAt: Int): Boolean =
-    compare(0, row, at, other, otherAt) < 0
+  private def isOlder(one: Ordered, other: Ordered): Boolean = columns.indices.iterator
+    .map(i => compare(i, one._1, one._2(i), other._1, other._2(i)))
+    .find(_ != 0)
+    .exists(_ < 0)
+
+  /** Whether a row has a value in each of the columns. */
+  def isComplete(row: InternalRow): Boolean = !ordinals.exists(row.isNullAt)
+
+  /**
+   * A delete may contain only its key. It then gets the time of the newest change that it follows,
+   * and among changes of that time its order.
+   *
+   * @param followed
+   *   the changes that it follows
+   */
+  def completed(delete: UnsafeRow, followed: Seq[Ordered]): UnsafeRow =
+    followed.reduceOption[Ordered]((one, other) => if (isOlder(one, other)) other else one).fold(delete) {
+      case (newest, at) =>
+        val values = delete.toSeq(meta.schema).toArray
+        val shared = columns.zip(at).zipWithIndex.takeWhile { case (((own, _, _), other), i) =>
+          delete.isNullAt(own) || compare(i, delete, own, newest, other) == 0
+        }
+        shared.foreach { case (((own, dataType, _), other), _) =>
+          values(own) = if (newest.isNullAt(other)) null else newest.get(other, dataType)
+        }
+        toRow(new GenericInternalRow(values)).copy()
+    }
 
   private def compare(i: Int, row: InternalRow, at: Int, other: InternalRow, otherAt: Int): Int = {
     val (_, dataType, ordering) = columns(i)
@@ -42,6 +67,12 @@ final private[streamjoin] class ChangeOrder(meta: ArrangementMeta) {
       case _ => ordering.compare(row.get(at, dataType), other.get(otherAt, dataType))
     }
   }
+}
+
+private[streamjoin] object ChangeOrder {
+
+  /** A row, and the ordinals of the columns in it. */
+  type Ordered = (InternalRow, Seq[Int])
 }
 
 /**
@@ -100,9 +131,9 @@ final private[streamjoin] class DeletedKeys(
 
   private def counts(deleted: UnsafeRow) = batchTime - deleted.getLong(sinceOrdinal) <= maxAge
 
-  /** The deletions of the key that was looked up last, each with the ordinal of its time. */
-  def timesFound: Seq[(InternalRow, Int)] =
-    (0 until probe.size).filter(i => counts(probe.row(i))).map(i => probe.row(i) -> orderOrdinals.head)
+  /** The deletions of the key that was looked up last. */
+  def found: Seq[ChangeOrder.Ordered] =
+    (0 until probe.size).filter(i => counts(probe.row(i))).map(i => probe.row(i) -> orderOrdinals)
 
   /** Whether a change is older than the deletion of the key that was looked up last. */
   def isOlder(row: UnsafeRow): Boolean =

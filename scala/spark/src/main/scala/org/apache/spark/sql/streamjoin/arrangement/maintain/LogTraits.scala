@@ -85,20 +85,24 @@ final private[maintain] class LogPosition(meta: ArrangementMeta, spec: ArrangeSp
   private val column = meta.order.map(meta.schema.fieldIndex)
   private val ordering = column.map(at => TypeUtils.getInterpretedOrdering(meta.schema(at).dataType))
   private val partition = meta.schema.length + 1
-  private val toRow = UnsafeProjection.create(meta.schema)
-
-  def isKnown: Boolean = column.isDefined || spec.traits.hasPosition
 
   /** @param input the row of the input that a row was made of */
   def of(row: UnsafeRow, input: InternalRow): At =
     if (spec.traits.hasPosition) At(row, input.getInt(partition), input.getLong(partition + 1))
     else At(row, 0, 0)
 
-  def follows(one: At, other: At): Boolean = {
-    val byColumn = column.fold(0)(at => compare(one.row, other.row, at))
-    if (byColumn != 0) byColumn > 0
-    else if (one.partition != other.partition) one.partition > other.partition
-    else one.offset > other.offset
+  /** Whether a delete follows another change; none if that is unknown. */
+  def follows(delete: At, other: At): Option[Boolean] = {
+    // A delete with only its key has no value in a column of the rows.
+    val byColumn = column.filterNot(delete.row.isNullAt).map(compare(delete.row, other.row, _))
+    def inKafka =
+      if (delete.partition != other.partition) delete.partition > other.partition
+      else delete.offset > other.offset
+    byColumn
+      .filter(_ != 0)
+      .map(_ > 0)
+      .orElse(Option.when(spec.traits.hasPosition)(inKafka))
+      .orElse(byColumn.map(_ => false))
   }
 
   private def compare(one: InternalRow, other: InternalRow, at: Int): Int =
@@ -108,13 +112,6 @@ final private[maintain] class LogPosition(meta: ArrangementMeta, spec: ArrangeSp
         ordering.get.compare(one.get(at, dataType), other.get(at, dataType))
       case (first, second) => second.compare(first)
     }
-
-  /** A row with the time of another one. */
-  def withTime(row: UnsafeRow, time: Int, from: InternalRow, at: Int): UnsafeRow = {
-    val values = row.toSeq(meta.schema).toArray
-    values(time) = if (from.isNullAt(at)) null else from.get(at, meta.schema(time).dataType)
-    toRow(new GenericInternalRow(values)).copy()
-  }
 }
 
 private[maintain] object LogPosition {

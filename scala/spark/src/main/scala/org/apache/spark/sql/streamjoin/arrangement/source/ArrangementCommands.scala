@@ -24,6 +24,13 @@ final private[streamjoin] case class DropArrangement(
 
   override def run(session: SparkSession): Seq[Row] = {
     val folder = ArrangementFolder.open(root)
+    // Without its description, it was dropped before, but not completely.
+    if (folder.exists || folder.newest < 0) checkUnused(session, folder)
+    folder.drop()
+    Seq(Row(root.toString))
+  }
+
+  private def checkUnused(session: SparkSession, folder: ArrangementFolder): Unit = {
     val state = ArrangementState.of(folder)
     def rejected(user: String) =
       StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_USED", "arrangement" -> root.toString, "user" -> user)
@@ -36,8 +43,6 @@ final private[streamjoin] case class DropArrangement(
     leases.all.filter(leases.isUsedByOther(session, _)).foreach { lease =>
       throw rejected(s"the running query of another session reads it, as ${LeaseFiles.id(lease.reader)}")
     }
-    folder.drop()
-    Seq(Row(root.toString))
   }
 }
 

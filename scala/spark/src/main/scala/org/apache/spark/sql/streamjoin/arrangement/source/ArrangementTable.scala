@@ -189,6 +189,18 @@ final private[streamjoin] class ChangesTable(val rows: StructType, options: Arra
     extends ArrangementTable(rows, options) {
   override def columns: Array[Column] = CatalogV2Util.structTypeToV2Columns(ChangesTable.schema(rows))
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => scan(true)
+
+  /**
+   * Whether rows that were added may be removed, by a change or because of their age. Earlier
+   * versions recorded only how many rows had expired.
+   */
+  def takesBack: Boolean = {
+    val folder = options.open()
+    folder.meta.input != InputKind.Appended || Option(folder.newest)
+      .filter(_ >= 0)
+      .map(folder.manifest)
+      .fold(folder.meta.expires)(newest => newest.expires || newest.counts.getOrElse("expiredRows", 0L) > 0)
+  }
 }
 
 private[streamjoin] object ChangesTable {

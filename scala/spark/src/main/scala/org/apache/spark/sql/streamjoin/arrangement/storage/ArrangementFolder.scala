@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.arrangement.storage
 import java.io.FileNotFoundException
 import java.util.UUID
 
-import scala.annotation.nowarn
+import scala.annotation.{nowarn, tailrec}
 import scala.util.Try
 
 import com.fasterxml.jackson.core.JacksonException
@@ -79,7 +79,8 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
       partitions = manifest.partitions,
       schema = as.schema,
       keys = as.keys,
-      addedKeys = as.keys.size - meta.keys.size
+      addedKeys = as.keys.size - meta.keys.size,
+      expires = manifest.expires
     )
   }
 
@@ -123,6 +124,10 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     list(descriptions)
       .filter(file => file.getName != but && file.getName.startsWith(s"$version-"))
       .foreach(fs.delete(_, false))
+
+  /** Fails if only the description is missing: it was lost, or `drop` was interrupted. */
+  def checkIsEmpty(): Unit =
+    if (newest >= 0) throw unreadable(metaFile, "it does not exist, although the arrangement has versions")
 
   /** Writes the description of the arrangement, unless it already exists. */
   def create(meta: ArrangementMeta): Unit = {
@@ -181,7 +186,16 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
     if (known < 0 || !hasVersion(known)) newest else newestAfter(known)
 
   /** The newest version, if a known one still exists. */
-  def newestAfter(known: Long): Long = Iterator.iterate(known + 1)(_ + 1).find(!hasVersion(_)).get - 1
+  def newestAfter(known: Long): Long = farthest(known, known)
+
+  /** Versions are consecutive: of many, only some are looked for. */
+  @tailrec
+  private def farthest(from: Long, there: Long): Long = {
+    val step = math.max(1L, there - from)
+    if (hasVersion(there + step)) farthest(from, there + step)
+    else if (step > 1) farthest(there, there)
+    else there
+  }
 
   /** @throws StreamJoinRuntimeException if it is missing or damaged */
   def manifest(version: Long): Manifest = manifestOf(version).getOrElse(throw missing(version))

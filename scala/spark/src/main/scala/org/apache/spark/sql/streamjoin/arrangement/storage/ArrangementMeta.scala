@@ -31,6 +31,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   false for an index whose rows are not those of the arrangement; their columns never change
  * @param addedKeys
  *   how many keys were added later; they are the last ones
+ * @param expires
+ *   whether rows are removed because of their age
  */
 final private[streamjoin] case class ArrangementMeta(
     id: UUID,
@@ -41,7 +43,8 @@ final private[streamjoin] case class ArrangementMeta(
     time: Option[String],
     order: Option[String] = None,
     isOfRows: Boolean = true,
-    addedKeys: Int = 0
+    addedKeys: Int = 0,
+    expires: Boolean = false
 ) {
   def keyOrdinals(index: Int): Seq[Int] = keys(index).map(schema.fieldIndex)
 
@@ -62,6 +65,7 @@ final private[streamjoin] case class ArrangementMeta(
     root.put("partitions", partitions).put("input", input.name)
     time.foreach(root.put("time", _): ObjectNode)
     order.foreach(root.put("order", _): ObjectNode)
+    if (expires) root.put("expires", true): Unit
     ArrangementMeta.mapper.writerWithDefaultPrettyPrinter.writeValueAsBytes(root)
   }
 }
@@ -98,7 +102,8 @@ private[streamjoin] object ArrangementMeta {
         node.get("partitions").asInt,
         InputKind.of(node.get("input").asText),
         Option(node.get("time")).map(_.asText),
-        Option(node.get("order")).map(_.asText)
+        Option(node.get("order")).map(_.asText),
+        expires = node.path("expires").asBoolean(false)
       )
     catch {
       case _: NullPointerException => throw unreadable("it is incomplete")

@@ -13,14 +13,15 @@ import org.apache.spark.sql.types.StructType
  * @param of
  *   number of the index in the files whose blocks are taken
  * @param ofOther
- *   the index of the partition if the files do not have it: the blocks are those of another one
+ *   the key of the partition if the files do not have its index: the blocks are those of another
+ *   one
  */
 final private[streamjoin] class BlockView(
     part: IndexPartition,
     written: Int,
     rows: Option[StoredRows],
     of: Int,
-    ofOther: Option[Int] = None
+    ofOther: Option[Seq[String]] = None
 ) {
 
   /** Whether all rows of each block that it can have rows of belong to the partition. */
@@ -49,5 +50,5 @@ final private[streamjoin] class BlockView(
 }
 
 private[streamjoin] object BlockView {
-  final case class Division(byOther: Option[Int], partitions: Int, columns: Option[StructType])
+  final case class Division(byOther: Option[Seq[String]], partitions: Int, columns: Option[StructType])
 }

@@ -101,6 +101,8 @@ final private[streamjoin] case class VersionId(number: Long, id: UUID)
  *   by partition, how many rows with negative copies the previous version had, where there are any
  * @param description
  *   name of the [[Description]] of its rows, unless that is `meta.json`
+ * @param expires
+ *   whether the query removes rows because of their age; false if written before this was recorded
  */
 final private[streamjoin] case class Manifest(
     version: Long,
@@ -118,7 +120,8 @@ final private[streamjoin] case class Manifest(
     id: UUID = UUID.randomUUID(),
     previous: Option[UUID] = None,
     negativeRows: Map[Int, Long] = Map.empty,
-    description: Option[String] = None
+    description: Option[String] = None,
+    expires: Boolean = false
 ) {
   def versionId: VersionId = VersionId(version, id)
 
@@ -206,6 +209,7 @@ private[streamjoin] object Manifest {
     val counts = root.putObject("counts")
     manifest.counts.toSeq.sorted.foreach { case (name, count) => counts.put(name, count) }
     if (manifest.tookAll) root.put("took_all", true): Unit
+    if (manifest.expires) root.put("expires", true): Unit
     manifest.run.foreach(run => root.put("run", run.toString))
     if (manifest.negativeRows.nonEmpty) {
       val list = root.putArray("negative")
@@ -258,7 +262,8 @@ private[streamjoin] object Manifest {
     idIn(root, "id").getOrElse(UUID.nameUUIDFromBytes(root.toString.getBytes(UTF_8))),
     idIn(root, "previous"),
     root.path("negative").elements().asScala.map(one => one.get(0).asInt -> one.get(1).asLong).toMap,
-    Option(root.get("description")).map(_.asText)
+    Option(root.get("description")).map(_.asText),
+    root.path("expires").asBoolean(false)
   )
 
   private def idIn(root: JsonNode, name: String): Option[UUID] =

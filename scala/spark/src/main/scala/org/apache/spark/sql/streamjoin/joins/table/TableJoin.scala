@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.types.LongType
@@ -196,7 +196,7 @@ private[streamjoin] object TableJoin {
     val changes = stream.collect { case relation: StreamingRelationV2 => relation.table }.collect {
       case of: ChangesTable => of
     }
-    val canGo = changes.size > 1 || changes.exists(_.options.open().meta.input != InputKind.Appended)
+    val canGo = changes.size > 1 || changes.exists(_.takesBack)
     val filters = stream.collect { case filter: Filter => filter.condition }
     if (canGo && !filters.exists(_.references.exists(_.name == ChangeColumns.Diff)))
       throw rejected(

@@ -162,12 +162,12 @@ private[streamjoin] object TableVersions extends Logging {
    * previous batch.
    */
   private def held(folder: ArrangementFolder, reader: String, before: Long): Option[VersionId] = {
-    val newest = folder.newest
+    val newest = folder.newestFrom(before)
     if (newest < 0) None
     else {
       lazy val found = folder.manifestOf(newest)
       hold(folder, reader, newest, before)(at => if (at == newest) found else folder.manifestOf(at))
-      val now = folder.newest
+      val now = folder.newestFrom(newest)
       val last = found.filter(_.version == now).getOrElse(folder.manifest(now))
       // It may have been removed while the lease was written.
       if (newest != last.version && newest - 1 < last.since) held(folder, reader, before)

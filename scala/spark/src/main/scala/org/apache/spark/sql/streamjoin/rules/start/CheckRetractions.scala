@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.analysis.{StreamJoinType, WatermarkLineage}
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
-import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, ChangeColumns, InputKind}
+import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.joins.delta.StreamDeltaJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
@@ -90,17 +90,10 @@ private[start] object CheckRetractions {
   }
 
   private def ofSource(relation: StreamingRelationV2): Option[Retracting] = relation.table match {
-    case table: ChangesTable if takesBack(table.options.open()) =>
+    case table: ChangesTable if table.takesBack =>
       Some(Retracting(s"the arrangement ${table.options.root.getName}", AttributeSet(diffs(relation.output))))
     case _ => None
   }
-
-  /** Rows that are only added stay, unless they are removed because of their age. */
-  private def takesBack(folder: ArrangementFolder): Boolean =
-    folder.meta.input != InputKind.Appended || {
-      val newest = folder.newest
-      newest >= 0 && folder.manifest(newest).counts.getOrElse("expiredRows", 0L) > 0
-    }
 
   private def diffs(output: Seq[Attribute]) = output.filter(_.name == ChangeColumns.Diff)
 

@@ -71,6 +71,7 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       arrange.meta.copy(id = UUID.randomUUID(), partitions = set.getOrElse(arrange.meta.partitions))
     if (!found.exists) {
       own.check(found)
+      found.checkIsEmpty()
       found.create(anew)
     } else if (found.newest < 0) {
       own.check(found)
@@ -91,7 +92,8 @@ final private[streamjoin] case class StartArrangement(session: SparkSession) ext
       schema = arrange.meta.schema,
       partitions = set.getOrElse(is.partitions),
       keys = arrange.meta.keys,
-      addedKeys = is.addedKeys + arrange.meta.keys.size - is.keys.size
+      addedKeys = is.addedKeys + arrange.meta.keys.size - is.keys.size,
+      expires = arrange.meta.expires
     )
   }
 }

@@ -15,7 +15,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.source.SnapshotDiffReader
-import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockRef, Manifest, Snapshot}
+import org.apache.spark.sql.streamjoin.arrangement.storage.{BlockFile, BlockRef, Manifest, RowKey, Snapshot}
 import org.apache.spark.sql.streamjoin.arrangement.{ArrangementFiles, HookedFileSystem, Item, Model}
 import org.apache.spark.sql.streamjoin.state.{ExecutorMemory, IndexMemory}
 
@@ -426,6 +426,58 @@ class IndexRegistrySuite extends AnyFunSuite {
     }
   }
 
+  test("an index that is far behind is replaced if a later version has removed the files between") {
+    for (isRemoving <- Seq(true, false)) withFiles() { files =>
+      def add(base: Boolean = false, since: Long = 0): Unit =
+        files.add(Seq.tabulate(8)(at => Item(Some(at), "x", files.newest) -> 1), base, since)
+      (0 to 2).foreach(_ => add())
+      val indexes = registry()
+      files.rows(indexes, 0)
+      // Version 4 still needs all of them; version 5 needs only the base of version 2.
+      add(base = true)
+      add()
+      add(since = 3)
+      // The manifest of a version is removed last.
+      if (isRemoving) files.removeChanges(1) else files.files.remove(0L until 2L)
+      for (_ <- 1 to 2) assert(files.rows(indexes, 4, low = Some(3)) == files.collections(4))
+      assert(files.rows(indexes, 5, low = Some(3)) == files.collections(5))
+      indexes.clear()
+      assert(indexes.bytes == 0)
+    }
+  }
+
+  test("indexes by different keys of one number are different") {
+    withFiles() { files =>
+      files.add((0 until 40).map(at => Item(Some(at), s"n${at % 7}", at.toLong) -> 1))
+      val indexes = registry()
+      // As if a query had failed before its first version, and had then continued with another key.
+      for (added <- Seq("name", "value")) {
+        val meta = files.meta.copy(keys = files.keys :+ Seq(added), addedKeys = 1)
+        val key = RowKey.of(meta, 2)
+        val ref = ArrangementRef(files.root.toString, meta)
+        val found = (0 until files.partitions).map { partition =>
+          val own = indexes.get(ref, 2, partition, 0, files.idOf(0), files.conf, new LoadStats)
+          own.rowsOf(0).count { case (row, _) => key.partition(row, files.partitions) == partition }
+        }
+        assert(found.sum == 40, added)
+      }
+    }
+  }
+
+  test("the newest of many versions is found without a list, and without looking for each") {
+    withFiles(on(classOf[FileCalls])) { files =>
+      (0 to 300).foreach(version => files.write(s"versions/$version", ""))
+      val folder = files.files
+      for (known <- 0 to 300) {
+        FileCalls.count()
+        assert(folder.newestFrom(known.toLong) == 300)
+        assert(FileCalls.listed.isEmpty)
+        assert(FileCalls.lookedAt.size <= 50, known)
+      }
+      assert(folder.newestFrom(301) == 300)
+    }
+  }
+
   test("an index stays readable when its files are removed before memory gets scarce") {
     withFiles() { files =>
       grow(files, new Random(7), 6, bases = false)
@@ -469,6 +521,25 @@ class IndexRegistrySuite extends AnyFunSuite {
       }
     }
 
+  test("the manifests of a long line are read once, even if they do not fit among recent ones") {
+    withFiles(on(classOf[FileCalls])) { files =>
+      (0 to 300).foreach(_ => files.add(Nil))
+      val manifests = new ManifestCache(1)
+      def versions(from: Long, to: Long) =
+        manifests.line(files.ref, from, files.idOf(to), files.files).map(_.version)
+      FileCalls.count()
+      for (_ <- 1 to 3) assert(versions(1, 300) == (1L to 300L))
+      assert(FileCalls.opened.count(_.getParent.getName == "versions") == 300)
+      // Another line, and a short one.
+      assert(versions(2, 300) == (2L to 300L))
+      assert(versions(299, 300) == (299L to 300L))
+      files.restore(299)
+      files.add(Nil)
+      assert(versions(1, 300) == (1L to 300L))
+      assert(manifests.line(files.ref, 1, files.idOf(300), files.files).last.id == files.idOf(300).id)
+    }
+  }
+
   test("recently read manifests are kept while they fit") {
     val files = Seq(BlockFile("file", Seq.fill(1000)(BlockRef(0, 0, 0, 1, 1, 1, 0))))
     def manifest(version: Int, changes: Seq[BlockFile]) =
@@ -488,7 +559,7 @@ class IndexRegistrySuite extends AnyFunSuite {
     assert(tiny.get(key(200)).isEmpty)
   }
 
-  test("once memory suffices again, nothing is listed and blocks are in memory") {
+  test("once memory suffices again, nothing is looked for and blocks are in memory") {
     withFiles(on(classOf[FileCalls])) { files =>
       addLarge(files, new Random(14))
       val all = registry()
@@ -496,23 +567,25 @@ class IndexRegistrySuite extends AnyFunSuite {
       val limit = ExecutorMemory.Limit(new ExecutorMemory, all.bytes * 3 / 2)
       val indexes = new IndexRegistry(limit)
       def rows() = assert(files.rows(indexes, 29) == files.collections(29))
-      def lists() = {
+      // Whether there are newer versions.
+      def looks() = {
         FileCalls.count()
         rows()
-        FileCalls.listed.count(_.getName == "versions")
+        assert(!FileCalls.listed.exists(_.getName == "versions"))
+        FileCalls.lookedAt.count(_.getName == "30")
       }
       rows()
-      assert(lists() == 0)
+      assert(looks() == 0)
       assert(FileCalls.opened.isEmpty)
       // Something else needs the memory.
       val other = new IndexMemory(Long.MaxValue, limit)
       other.add(limit.limit)
-      assert(lists() == files.partitions)
+      assert(looks() == files.partitions)
       // It is there again.
       other.close()
-      assert(lists() <= files.partitions)
+      assert(looks() <= files.partitions)
       for (_ <- 1 to 3) {
-        assert(lists() == 0)
+        assert(looks() == 0)
         assert(FileCalls.opened.isEmpty, "blocks are not read again")
       }
     }
@@ -558,11 +631,12 @@ class IndexRegistrySuite extends AnyFunSuite {
   }
 }
 
-/** The local file system, with the files and folders that are opened and listed. */
+/** The local file system, with the files and folders that are opened, listed and looked at. */
 class FileCalls extends HookedFileSystem {
   override protected def before(call: String, path: Path): Unit = call match {
     case "open" => FileCalls.opens.add(path): Unit
     case "list" => FileCalls.lists.add(path): Unit
+    case "look at" => FileCalls.looks.add(path): Unit
     case _ =>
   }
 }
@@ -570,15 +644,18 @@ class FileCalls extends HookedFileSystem {
 object FileCalls {
   private val opens = new ConcurrentLinkedQueue[Path]
   private val lists = new ConcurrentLinkedQueue[Path]
+  private val looks = new ConcurrentLinkedQueue[Path]
 
   /** Begins to count. */
   def count(): Unit = {
     opens.clear()
     lists.clear()
+    looks.clear()
   }
 
   def opened: Seq[Path] = opens.asScala.toSeq
   def listed: Seq[Path] = lists.asScala.toSeq
+  def lookedAt: Seq[Path] = looks.asScala.toSeq
 }
 
 /** The local file system; one of the calls that open a file to read it fails. */

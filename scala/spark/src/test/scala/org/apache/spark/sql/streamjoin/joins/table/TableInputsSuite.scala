@@ -30,6 +30,9 @@ class TableInputsSuite extends AnyFunSuite with TableTest {
         Seq("p.id AS k")
       )
       rejected("STREAMJOIN_TABLE.STREAM_TAKES_BACK")(start(delta))
+      val expiring =
+        maintainer("id INT, at DATE", Seq(Seq("id")), time = Some("at"), ttl = Some("100000 days"))
+      during(expiring)(rejected("STREAMJOIN_TABLE.STREAM_TAKES_BACK")(start(changes(expiring))))
       val (came, kept) = (query(changes(people).where("_diff > 0")), query(changes(visits)))
       during(came, kept) {
         Seq(came, kept).foreach(_.settle())
