@@ -7,7 +7,14 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftAnti, LeftOuter, LeftSemi}
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.time.{EventTime, FixedWindow, LastInstant, LinearTime, TimeComparison}
+import org.apache.spark.sql.streamjoin.time.{
+  EventTime,
+  FixedWindow,
+  LastInstant,
+  LinearTime,
+  TimeComparison,
+  WindowedTime
+}
 import org.apache.spark.sql.streamjoin.watermark.{RowConstraint, RowConstraints}
 import org.apache.spark.sql.types.TimestampType
 
@@ -69,22 +76,21 @@ private[streamjoin] object RowConstraintsOf {
     case column: Attribute if EventTime.isTime(column) =>
       Some(Derived(column.exprId, column.exprId, 0L, 0L))
     case alias @ Alias(LastInstant(window), _) => Some(Derived(alias.exprId, window.exprId, 0L, 0L))
-    case alias @ Alias(child, _) if alias.dataType == TimestampType =>
-      LinearTime.of(child).toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
-        Derived(alias.exprId, base.exprId, constant - below, constant + above)
-      }
+    case alias @ Alias(child, _) if alias.dataType == TimestampType => ofTime(alias.exprId, child)
     case alias @ Alias(column: Attribute, _) if EventTime.isWindow(column) =>
       Some(Derived(alias.exprId, column.exprId, 0L, 0L))
-    case alias: Alias if EventTime.isWindow(alias.toAttribute) =>
+    case alias @ Alias(WindowedTime(time), _) if EventTime.isWindow(alias.toAttribute) =>
       for {
-        base <- alias.references.toSeq match {
-          case Seq(column) if column.dataType == TimestampType => Some(column)
-          case _ => None
-        }
+        from <- ofTime(alias.exprId, time)
         length <- FixedWindow.length(alias)
-      } yield Derived(alias.exprId, base.exprId, 0L, length - 1)
+      } yield from.copy(most = from.most + length - 1)
     case _ => None
   }
+
+  private def ofTime(column: ExprId, time: Expression): Option[Derived] =
+    LinearTime.of(time).toOption.collect { case LinearTime(Seq(base), Seq(), constant, below, above) =>
+      Derived(column, base.exprId, constant - below, constant + above)
+    }
 
   /** The constraints of a union's branch, in the union's columns. */
   private def ofBranch(branch: LogicalPlan, output: Seq[Attribute]): RowConstraints = {

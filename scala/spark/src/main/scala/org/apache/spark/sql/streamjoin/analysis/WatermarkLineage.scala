@@ -5,7 +5,7 @@ import java.util.UUID
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
-import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime}
+import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant, LinearTime, WindowedTime}
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkId}
 import org.apache.spark.sql.types.TimestampType
 
@@ -62,12 +62,7 @@ final private[streamjoin] class WatermarkLineage(
     case Expand(projections, output, child) if EventTime.isWindow(column) =>
       // Sliding windows: one projection for each window of a row.
       val at = output.indexWhere(_.exprId == column.exprId)
-      if (at < 0) None
-      else
-        projections.head(at) match {
-          case attribute: Attribute => of(attribute, child)
-          case window => ofWindow(column, window, child, plan)
-        }
+      if (at < 0) None else ofWindow(column, projections.head(at), child, plan)
 
     case union: Union =>
       val at = union.output.indexWhere(_.exprId == column.exprId)
@@ -157,12 +152,14 @@ final private[streamjoin] class WatermarkLineage(
       made: Expression,
       child: LogicalPlan,
       plan: LogicalPlan
-  ): Option[ColumnWatermark] = marks(made, child).headOption.map { watermark =>
-    WindowTimes.length(column, plan).fold(watermark)(of => Shifted(0, watermark, of.most - 1))
+  ): Option[ColumnWatermark] = made match {
+    case window: Attribute => of(window, child)
+    case WindowedTime(time) =>
+      moved(WindowTimes.sum(time, child))(of(_, child)).map { watermark =>
+        WindowTimes.length(column, plan).fold(watermark)(of => Shifted(0, watermark, of.most - 1))
+      }
+    case _ => None
   }
-
-  private def marks(expression: Expression, child: LogicalPlan): Seq[ColumnWatermark] =
-    expression.references.toSeq.filter(EventTime.isTime).flatMap(of(_, child))
 }
 
 private[streamjoin] object WatermarkLineage {

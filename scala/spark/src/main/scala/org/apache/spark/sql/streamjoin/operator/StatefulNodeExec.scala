@@ -152,6 +152,9 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     accumulator
   }
 
+  /** Whether all tasks have reported what they keep. If the sink skips a batch, none does. */
+  final protected[streamjoin] def hasReported: Boolean = reports.value.size >= numPartitions
+
   // State stores.
 
   override def validateAndMaybeEvolveStateSchema(

@@ -4,7 +4,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.{DataType, TimestampType}
+import org.apache.spark.sql.types.{DataType, LongType, TimestampType}
 
 /**
  * A time that is a constant apart from another one: the last instant of a window, or an event time.
@@ -35,6 +35,31 @@ private[streamjoin] object WindowField {
     case GetStructField(window: Attribute, field, _) if EventTime.isWindow(window) =>
       Some((window, field == Start))
     case _ => None
+  }
+}
+
+/**
+ * The time of a window or a session, as Spark's analyzer makes both of it (`TimeWindowing`,
+ * `SessionWindowing`): the start is computed from this time alone.
+ */
+private[streamjoin] object WindowedTime {
+  def unapply(made: Expression): Option[Expression] = made match {
+    case window: CreateNamedStruct =>
+      window.valExprs.headOption.toSeq
+        .flatMap(times)
+        .groupBy(_.canonicalized)
+        .valuesIterator
+        .map(_.head)
+        .toSeq match {
+        case Seq(one) => Some(one)
+        case _ => None
+      }
+    case _ => None
+  }
+
+  private def times(part: Expression): Seq[Expression] = part match {
+    case PreciseTimestampConversion(time, _, LongType) => Seq(time)
+    case other => other.children.flatMap(times)
   }
 }
 

@@ -3,9 +3,12 @@ package org.apache.spark.sql.streamjoin.operator
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
-import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
+import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
+
+import streamjoin.core.{JoinWindow, JoinWindows, Side}
 
 /**
  * A batch that has reached the sink and was not committed, as after a kill. A sink that has its
@@ -93,6 +96,25 @@ class SkippedBatchSuite extends AnyFunSuite with TakeOverTest {
       assert(job.joins.map(_.numPartitions) == Seq(5))
     }
     assert(Seq(first, next).flatMap(_.seen).flatMap(_.rows).sorted == wanted)
+  }
+
+  test("rows in the order of time wait for those that the join below has kept") {
+    val hour = JoinWindows(Map(Side.Right -> JoinWindow(60L * 60 * 1000000, isFollowing = true)))
+    def inOrder(streams: Streams) = Frames
+      .windows(streams.marked("o").join(streams.marked("d"), expr("o.id = d.id")), hour)
+      .selectExpr("rowtime", "o.v AS a", "d.v AS b")
+    running(job(inOrder(_))) { job =>
+      starting(job, noOthers)
+      job.feed(o("a", "10:00", 1), d("x", "10:00"))
+      for (time <- Seq("10:30", "10:31")) job.feed(o("y", time), d("z", time))
+      skippingLast(job)
+      for (time <- Seq("10:32", "10:33")) job.feed(o("y", time), d("z", time))
+      job.feed(d("a", "10:40", 2))
+      job.feed(o("y", "12:00"), d("z", "12:00"))
+      job.feed(o("y", "12:01"), d("z", "12:01"))
+      assert(received(job) == Seq("10:00 1 2"))
+      assert(job.dropped == 0)
+    }
   }
 
   private def isPadded(row: String): Boolean = row.split(' ').contains("-")

@@ -59,6 +59,8 @@ final private[streamjoin] class BoundsExplain(
   private def byValue(one: CarriedKey): BoundInWords = {
     val bound = one.bound
     val value = text(bound.value)
+    // As below: the end of a window is easier to read than its last instant.
+    val (ofIn, moved) = if (EventTime.isWindow(bound.in)) (".end", 1L) else ("", 0L)
     val limit = one.max.micros.map(DurationText.of).fold("without a limit") { longest =>
       if (one.max.cuts && !one.max.isBound) s"cut off after $longest" else s"at most $longest"
     }
@@ -69,7 +71,7 @@ final private[streamjoin] class BoundsExplain(
         case column: Attribute => written(column)
         case _ => value
       },
-      BoundsExplain.inequality(column(bound.side.other, bound.in), value, bound.postpone),
+      BoundsExplain.inequality(column(bound.side.other, bound.in) + ofIn, value, bound.postpone + moved),
       s"${name(bound.side)} kept until $value, $limit",
       text(bound.conjunct),
       BoundInWords.Own

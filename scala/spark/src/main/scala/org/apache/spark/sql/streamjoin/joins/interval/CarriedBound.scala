@@ -7,6 +7,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EquiKeys
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.evolve.RecordedValue
+import org.apache.spark.sql.streamjoin.time.{EventTime, LastInstant}
 
 import streamjoin.core.{Side, Watermark}
 
@@ -106,14 +107,18 @@ final private[streamjoin] case class CarriedKey(
   /** The stored value, over the columns of its side. */
   def stored(times: Int => Attribute): Expression = bound.value match {
     case column: Attribute if !max.cuts => column
-    case value => CarriedValue(value, time.map(times), max.micros, max.cuts)
+    case value => CarriedValue(value, time.map(key => instant(times(key))), max.micros, max.cuts)
   }
 
   /** With `cut`, the condition compares with the longest lifetime, too. */
   def cut(times: Int => Attribute): Option[Expression] =
     Option.when(max.cuts && !max.isBound) {
-      WithinLifetime(bound.less, times(time.get), max.micros.get, bound.strict)
+      WithinLifetime(bound.less, instant(times(time.get)), max.micros.get, bound.strict)
     }
+
+  /** A window stands for its last instant. */
+  private def instant(time: Attribute): Expression =
+    if (EventTime.isWindow(time)) LastInstant(time) else time
 
   /** The bound by the longest lifetime, unless the condition has it: it holds for every pair. */
   def ofLifetime(times: Int => Attribute): Option[FoundBound] =

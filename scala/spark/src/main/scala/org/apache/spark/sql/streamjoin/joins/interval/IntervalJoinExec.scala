@@ -113,7 +113,7 @@ final private[streamjoin] case class IntervalJoinExec(
   }
 
   override def lowestNeeded: Map[Int, Long] =
-    if (reports.value.size < numPartitions) Map.empty
+    if (!hasReported) Map.empty
     else join.lowestNeeded.map(key => key -> lowestKept(key).getOrElse(Long.MaxValue)).toMap
 
   // Execution.

@@ -77,13 +77,12 @@ final private[streamjoin] case class StreamOrderExec(
     })
 
   override def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] =
-    plan.center.flatMap(_.earliest(next, late, keptByJoin))
-
-  private def keptByJoin: Option[Long] = plan.center.flatMap { center =>
-    child
-      .collectFirst { case exec: StatefulNodeExec if exec.ordinal == center.join => exec }
-      .flatMap(_.lowestKept(center.key))
-  }
+    for {
+      center <- plan.center
+      join <- child.collectFirst { case exec: StatefulNodeExec if exec.ordinal == center.join => exec }
+      if join.hasReported
+      earliest <- center.earliest(next, late, join.lowestKept(center.key))
+    } yield earliest
 
   /**
    * Also runs another batch if a batch without rows would show that no earlier row can arrive: rows
@@ -93,9 +92,7 @@ final private[streamjoin] case class StreamOrderExec(
     super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
       batch <- binding
       next = batch.next
-      earliest <- plan.center.flatMap(
-        _.earliest(next.values(sparkWatermarkMs), next.forLateness(sparkWatermarkMs), keptByJoin)
-      )
+      earliest <- earliestToCome(next.values(sparkWatermarkMs), next.forLateness(sparkWatermarkMs))
       lowest <- lowestKept(0)
     } yield lowest <= earliest).getOrElse(false)
 

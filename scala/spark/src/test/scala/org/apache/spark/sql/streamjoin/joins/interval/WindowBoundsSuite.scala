@@ -7,6 +7,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streamjoin.analysis.RowConstraintsOf
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{DataFrame, Row}
@@ -45,6 +46,9 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
   private val ofTwoLengths = (inputs: Inputs) =>
     tumbling(inputs).union(highest(inputs("o"), "5 minutes")).selectExpr("id", "v", "w")
 
+  private val sessions = (inputs: Inputs) =>
+    inputs("o").groupBy(session_window(col("t"), "10 minutes").as("w"), col("id")).agg(max("v").as("v"))
+
   private case class Case(windows: Inputs => DataFrame, condition: String) {
     def joined(inputs: Inputs, how: String): DataFrame =
       windows(inputs).as("m").join(inputs("d"), expr(condition), how)
@@ -62,7 +66,18 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
     Case(sliding, "m.id = d.id AND d.t BETWEEN m.w.start AND m.w.end AND m.v > d.v"),
     Case(columns, "m.id = d.id AND d.t >= m.since AND d.t <= m.until"),
     Case(grouped, "m.id = d.id AND d.t >= m.since AND d.t <= m.wt AND d.t < m.last"),
-    Case(ofTwoLengths, "m.id = d.id AND d.t > m.w.start AND d.t <= m.w.end")
+    Case(ofTwoLengths, "m.id = d.id AND d.t > m.w.start AND d.t <= m.w.end"),
+    // Values that each window carries, or each row of the other side.
+    Case(tumbling, "m.id = d.id AND d.t <= m.w.end AND m.w.end <= d.t + d.v * INTERVAL 1 MINUTE"),
+    Case(tumbling, "m.id = d.id AND d.t >= m.w.start AND d.t < m.w.end + m.v * INTERVAL 1 MINUTE"),
+    Case(
+      sessions,
+      "m.id = d.id AND d.t > m.w.end - INTERVAL 1 HOUR AND d.t <= m.w.start + m.v * INTERVAL 1 MINUTE"
+    ),
+    Case(
+      sliding,
+      "d.t >= m.w.start AND d.t <= m.w.end + m.v * INTERVAL 1 MINUTE AND d.t <= m.w.end + INTERVAL 15 MINUTES"
+    )
   )
 
   /** The rows of two streams, up to two minutes out of order. */
@@ -169,6 +184,14 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("sj.bounds shows the end of the window next to a value that the other row carries") {
+    val of = Case(
+      tumbling,
+      "m.id = d.id AND d.t <= m.w.end AND m.w.end <= d.t + d.v * INTERVAL 1 MINUTE"
+    )
+    assert(bounds(joined(of)).map(_._2).exists(_.startsWith("left.w.end <= d.t + ")), bounds(joined(of)))
+  }
+
   test("the start and the end as columns are one time") {
     val join = joins(joined(cases(6))).head
     assert(join.times.map(_.name) == Seq("until", "t"))
@@ -180,9 +203,6 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
     val longest = Case(ofTwoLengths, cases.head.condition)
     assert(bounds(joined(longest)).map(_._3) == Seq("left kept 0 seconds", "d kept 10 minutes"))
   }
-
-  private val sessions = (inputs: Inputs) =>
-    inputs("o").groupBy(session_window(col("t"), "10 minutes").as("w"), col("id")).agg(max("v").as("v"))
 
   test("the start of a session is at no constant distance, and its end is a time") {
     val within = Case(sessions, "m.id = d.id AND d.t BETWEEN m.w.start AND m.w.end")
@@ -214,6 +234,54 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
       ends("13:00")
     )
     assert(found == Seq("2 3"))
+  }
+
+  test("a lifetime counts from the last instant of a window, also if the end cannot be computed") {
+    val ending = "d.t <= m.w.end + CAST(60 / m.v AS INT) * INTERVAL 1 MINUTE"
+    def found(more: String = "true"): Seq[String] = matches(
+      Case(tumbling, s"m.id = d.id AND d.t >= m.w.start AND $ending AND $more"),
+      Seq(o("a", "10:01", 1), o("b", "10:01")),
+      Seq(o("x", "10:12"), d("x", "10:12")),
+      Seq(d("a", "10:30", 30)),
+      Seq(d("a", "10:50", 50))
+    )
+    assert(found() == Seq("1 30", "1 50"))
+    assert(found("d.t <= m.w.end + INTERVAL 30 MINUTES") == Seq("1 30"))
+    withConf("spark.streamjoin.beyondMaxLifetime" -> "cut", "spark.streamjoin.maxLifetime" -> "30m") {
+      assert(found() == Seq("1 30"))
+    }
+  }
+
+  test("equal sliding windows leave by the watermark of their time, if that has one") {
+    def query(time: String)(streams: Streams) = {
+      def windowed(name: String) = streams
+        .marked(name)
+        .withColumn("window", window(expr(time), "10 minutes", "5 minutes"))
+        .as(name)
+      windowed("o").join(windowed("d"), expr("o.id = d.id AND o.window = d.window")).selectExpr("o.v", "d.v")
+    }
+    running(job(query("t - INTERVAL 1 HOUR"))) { job =>
+      assert(job.feed(o("a", "10:00", 1), d("a", "10:00", 2)) == Seq("1 2", "1 2"))
+      assert(job.feed(o("a", "10:06", 3), d("b", "10:06", 4)) == Seq("3 2"))
+      assert(job.dropped == 0)
+      job.feed(o("x", "11:00"), d("y", "11:00"))
+      assert(job.state == ((2, 2)))
+    }
+    val error = rejection(query("least(t - INTERVAL 1 HOUR, t)")(streams))
+    assert(error.getCondition == "STREAMJOIN_NO_WATERMARK", error.getMessage)
+  }
+
+  test("a window of another time is as far from a column as that time") {
+    val plan = streams
+      .marked("o")
+      .selectExpr("t", "window(t - INTERVAL 1 HOUR, '10 minutes') AS w")
+      .queryExecution
+      .analyzed
+    val (t, w) = (plan.output.head.exprId, plan.output(1).exprId)
+    val known = RowConstraintsOf(plan)
+    val minute = 60000000L
+    assert(known.maxLagMicros(w, t).contains(60 * minute))
+    assert(known.maxLagMicros(t, w).contains(-50 * minute - 1))
   }
 
   testLong("a struct with a start and an end that is no window is carried by its row") {
