@@ -45,12 +45,7 @@ private[streamjoin] object WindowField {
 private[streamjoin] object WindowedTime {
   def unapply(made: Expression): Option[Expression] = made match {
     case window: CreateNamedStruct =>
-      window.valExprs.headOption.toSeq
-        .flatMap(times)
-        .groupBy(_.canonicalized)
-        .valuesIterator
-        .map(_.head)
-        .toSeq match {
+      window.valExprs.headOption.toSeq.flatMap(times).distinctBy(_.canonicalized) match {
         case Seq(one) => Some(one)
         case _ => None
       }

@@ -59,8 +59,7 @@ final private[streamjoin] class BoundsExplain(
   private def byValue(one: CarriedKey): BoundInWords = {
     val bound = one.bound
     val value = text(bound.value)
-    // As below: the end of a window is easier to read than its last instant.
-    val (ofIn, moved) = if (EventTime.isWindow(bound.in)) (".end", 1L) else ("", 0L)
+    val (_, ofIn, moved) = BoundsExplain.ends(isWindow = false, EventTime.isWindow(bound.in))
     val limit = one.max.micros.map(DurationText.of).fold("without a limit") { longest =>
       if (one.max.cuts && !one.max.isBound) s"cut off after $longest" else s"at most $longest"
     }
@@ -79,13 +78,8 @@ final private[streamjoin] class BoundsExplain(
   }
 
   private def bound(found: FoundBound): BoundInWords = {
-    val windows = Seq(found.out, found.in).map(EventTime.isWindow)
-    // A window stands for its last instant. Next to another time, its end is easier to read.
-    val (ofOut, ofIn, moved) = windows match {
-      case Seq(true, false) => (".end", "", -1L)
-      case Seq(false, true) => ("", ".end", 1L)
-      case _ => ("", "", 0L)
-    }
+    val (ofOut, ofIn, moved) =
+      BoundsExplain.ends(EventTime.isWindow(found.out), EventTime.isWindow(found.in))
     val in = column(found.side.other, found.in) + ofIn
     val postpone = found.postpone + moved
     val bound = BoundsExplain.inequality(in, column(found.side, found.out) + ofOut, postpone)
@@ -106,6 +100,19 @@ final private[streamjoin] class BoundsExplain(
 }
 
 private object BoundsExplain {
+
+  /**
+   * A window stands for its last instant. Next to another time, its end is easier to read.
+   *
+   * @return
+   *   what follows the name of each column, and by how much later the bound then is
+   */
+  private def ends(isWindow: Boolean, isOtherWindow: Boolean): (String, String, Long) =
+    (isWindow, isOtherWindow) match {
+      case (true, false) => (".end", "", -1L)
+      case (false, true) => ("", ".end", 1L)
+      case _ => ("", "", 0L)
+    }
 
   /** `out >= in - postpone`, as a user would write it. */
   private def inequality(in: String, out: String, postpone: Long): String =
