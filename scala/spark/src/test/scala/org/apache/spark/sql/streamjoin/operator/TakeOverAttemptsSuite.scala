@@ -165,6 +165,15 @@ class TakeOverAttemptsSuite extends AnyFunSuite with TakeOverTest {
     assert(rejected(old, picked(), plain).getCondition == "STREAMJOIN_CHECKPOINT_OF_STREAMJOIN")
   }
 
+  test("by default, it is rejected before its first commit, as the sink may have the rows") {
+    val old = begunBySpark(picked(), "spark.sql.streaming.noDataMicroBatches.enabled" -> "false")
+    assert(old.uncommit() == 0)
+    assert(rejected(old, picked()).getCondition == "STREAMJOIN_CHECKPOINT_OF_SPARK_JOIN")
+    // It skips the batch.
+    old.skipped += 0
+    goesOn(old, exact)
+  }
+
   test("what cannot be taken over is rejected before anything is written") {
     val inner = begunBySpark(picked("inner"))
     // This Spark begins no query in format 1, but continues those of Spark 2.

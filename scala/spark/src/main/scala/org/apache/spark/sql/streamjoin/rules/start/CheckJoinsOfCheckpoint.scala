@@ -41,7 +41,8 @@ final private[streamjoin] case class CheckJoinsOfCheckpoint(session: SparkSessio
       val (hadOperators, hadArranged) = (has(OperatorLog.Directory), has(ArrangedJoinLog.Directory))
       val hasCommits = numbered(new Path(checkpoint, "commits"), files).nonEmpty
       val takeOver = new TakeOver(session, checkpoint)
-      if ((hasOperators || hadOperators) && (hasCommits || TakeOverOfJoins.isAccepted) && takeOver.isDue)
+      // Of a first batch that Spark's own join has planned, the sink may have the rows.
+      if ((hasOperators || hadOperators) && takeOver.isDue)
         TakeOverOfJoins(write, checkpoint, takeOver, runningNodes(write.inputQuery, hasOperators))
       else if (!hasCommits) write
       else {

@@ -19,7 +19,7 @@ import streamjoin.core.{JoinType, Side}
 private[start] object TakeOverOfJoins {
 
   /** Whether the session accepts that ours take over. */
-  def isAccepted: Boolean = SQLConf.get.getConf(StreamJoinConf.Evolve) != StreamJoinConf.Reject
+  private def isAccepted: Boolean = SQLConf.get.getConf(StreamJoinConf.Evolve) != StreamJoinConf.Reject
 
   /**
    * Rejects what cannot be taken over, before anything is written. A batch that Spark's own join
