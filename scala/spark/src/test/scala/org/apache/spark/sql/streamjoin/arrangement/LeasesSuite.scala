@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement
 
+import java.io.File
 import java.nio.file.Files
 import java.util.UUID
 
@@ -157,6 +158,24 @@ class LeasesSuite extends AnyFunSuite with TableTest {
         }
       }
     }
+
+  for (file <- Seq(classOf[DeniedFileSystem], classOf[ReadOnlyFileSystem]))
+    test(s"what a user may not remove is named, and removed once he may: ${file.getSimpleName}") {
+      val it = customers
+      val reader = changes(it)
+      during(it)(loaded(it))
+      during(reader)(reader.settle())
+      val name = ArrangementState.of(it.folder).readers.map(_.id).head
+      def released() = spark.sql(s"SELECT * FROM sj_release_reader('${it.root}', '$name')").collect()
+      def dropped() = spark.sql(s"SELECT * FROM sj_drop_arrangement('${it.root}', true)").collect()
+      withConf("fs.file.impl" -> file.getName, "fs.file.impl.disable.cache" -> "true") {
+        assert(rejected("STREAMJOIN_ARRANGEMENT_NOT_REMOVED")(released()).contains("readers"))
+        assert(ArrangementState.of(it.folder).readers.map(_.id) == Seq(name))
+        assert(rejected("STREAMJOIN_ARRANGEMENT_NOT_REMOVED")(dropped()).contains("readers"))
+      }
+      dropped()
+      assert(!new File(it.root).exists())
+    }
 }
 
 /** Ignores a time that is set, as an object store may. */
@@ -166,7 +185,7 @@ class TimelessFileSystem extends LocalFilesWithoutProcesses {
 
 /** Lets nobody write where leases are. */
 class DeniedFileSystem extends HookedFileSystem {
-  protected def isOfReaders(path: Path): Boolean = path.toString.contains("/readers/")
+  protected def isOfReaders(path: Path): Boolean = path.toString.contains("/readers")
 
   override protected def before(call: String, path: Path): Unit =
     if ((call == "make" || call == "create") && isOfReaders(path))
@@ -176,6 +195,10 @@ class DeniedFileSystem extends HookedFileSystem {
     before("make", path)
     super.mkdirs(path, permission)
   }
+
+  override def delete(path: Path, recursive: Boolean): Boolean =
+    if (isOfReaders(path)) throw new AccessControlException(s"Permission denied: $path")
+    else super.delete(path, recursive)
 }
 
 /** As a mount that cannot be written: the local file system only says that it made no folder. */
@@ -184,4 +207,7 @@ class ReadOnlyFileSystem extends DeniedFileSystem {
     !isOfReaders(path) && super.mkdirs(path, permission)
 
   override def mkdirs(path: Path): Boolean = !isOfReaders(path) && super.mkdirs(path)
+
+  override def delete(path: Path, recursive: Boolean): Boolean =
+    !isOfReaders(path) && super.delete(path, recursive)
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.storage
 
-import java.io.FileNotFoundException
+import java.io.{FileNotFoundException, IOException}
 import java.util.UUID
 
 import scala.annotation.{nowarn, tailrec}
@@ -152,14 +152,31 @@ final private[streamjoin] class ArrangementFolder(val root: Path, hadoopConf: Co
    * folder that already had some.
    */
   def drop(): Unit = {
-    fs.delete(metaFile, false)
-    Seq(Manifest.Directory, Description.Directory, Changes, Bases, Readers)
-      .foreach(name => fs.delete(new Path(root, name), true))
-    val named = Seq(Claim.File, CaughtUp.File)
-    named.foreach(name => fs.delete(new Path(root, name), false))
-    removeUnfinished(MetaFile +: named: _*)
+    val named = Seq(MetaFile, Claim.File, CaughtUp.File)
+    removeUnfinished(named: _*)
+    // As long as there are versions, the next call finishes what this one has begun.
+    (named ++ Seq(Description.Directory, Changes, Bases, Readers, Manifest.Directory))
+      .foreach(name => delete(new Path(root, name)))
     // Checksums of removed files are not listed.
     if (list(root).isEmpty) fs.delete(root, true): Unit
+  }
+
+  /**
+   * Removes a file or a folder, if it exists.
+   *
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if the user may not: some file systems only say that they have removed nothing
+   */
+  def delete(path: Path): Unit = {
+    val isRemoved =
+      try fs.delete(path, true)
+      catch { case denied: IOException if LeaseFiles.isDenied(denied) => false }
+    if (!isRemoved && fs.exists(path))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_ARRANGEMENT_NOT_REMOVED",
+        "arrangement" -> root.toString,
+        "file" -> path.toString
+      )
   }
 
   /** `exists` would also query an object store for a folder. */

@@ -133,7 +133,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
     }
 
   /** Removes the lease of a reader that will not return. */
-  def release(reader: String): Unit = folder.fs.delete(new Path(readers, reader), true): Unit
+  def release(reader: String): Unit = folder.delete(new Path(readers, reader))
 
   def all: Seq[Lease] =
     list(readers).flatMap { reader =>
@@ -151,7 +151,7 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
   /** Removes leases that have expired without renewal; returns the others. */
   def expire(olderThanMs: Long): Seq[Lease] = {
     val (expired, live) = all.partition(_.sinceMs < olderThanMs)
-    expired.foreach(lease => release(lease.reader))
+    expired.foreach(lease => folder.fs.delete(new Path(readers, lease.reader), true))
     live
   }
 }
@@ -164,7 +164,8 @@ private[streamjoin] object LeaseFiles {
   /** Readers without a lease, by arrangement. Each of them is logged once. */
   private val withoutLease = ConcurrentHashMap.newKeySet[(String, String)]()
 
-  private def isDenied(error: IOException): Boolean = error match {
+  /** Whether a file system says that the user may not do something. */
+  def isDenied(error: IOException): Boolean = error match {
     case _: AccessControlException | _: AccessDeniedException => true
     case other =>
       val text = String.valueOf(other.getMessage)
