@@ -144,7 +144,7 @@ other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
 
 # What CI runs on a line other than the default one: lint of the line's own files, and the tests that depend on the
-# line. Every 20th query of the parity suite runs.
+# line. Every sixth trace runs, and every 40th query of the parity suite.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
 test-line: $(JAR) $(ENVIRONMENT)/.installed $(FILES_JAR) ## run a part of the tests on another line (SPARK=4.3): traces, a part of parity, SQL, old checkpoints, a demo
 	@$(MAKE) $(LANES) --jobs=2 \

@@ -119,7 +119,7 @@ lazy val spark = (project in file("scala/spark"))
     },
     ivyConfigurations += SparkTexts,
     Test / fork := true,
-    Test / javaOptions ++= sparkJvmOptions,
+    Test / javaOptions ++= sparkJvmOptions ++ sys.props.get("tests").map(some => s"-Dtests=$some"),
     // The suites have thousands of plans, many of them the same; Spark keeps the classes of 100.
     Test / javaOptions += "-Dspark.sql.codegen.cache.maxEntries=5000",
     Test / javaOptions += s"-Dstreamjoin.sparkTexts=${update.value.select(configurationFilter(SparkTexts.name)).head}",

@@ -146,6 +146,9 @@ object SparkTest {
   /** Whether nothing is left out, as in `make test-long`. */
   def isLong: Boolean = asked.isDefined
 
+  /** Whether the default line of Spark runs all tests, and this one only what may differ. */
+  def isOtherLine: Boolean = sys.props.get("tests").contains("line")
+
   /**
    * Every n-th case, beginning `from` places later; all of them in `make test-long`. At least one,
    * if there are any.

@@ -7,7 +7,7 @@ import streamjoin.core.{Restart, RowComes, Side, Step, Trace, WatermarkComes}
 /**
  * Runs every story of `tests/cases` as a streaming query, in several ways that must not make a
  * difference. `make test` takes every other story, a third of them in the first way and the rest
- * in the second, and one in each of the others.
+ * in the second, and one in each of the others; `make test-line` takes every sixth.
  */
 class TraceSuite extends AnyFunSuite with SparkTest {
 
@@ -67,11 +67,12 @@ class TraceSuite extends AnyFunSuite with SparkTest {
 
   private val all = {
     val (single, merged) = (modes.head, modes(1))
+    val every = if (SparkTest.isOtherLine) 6 else 2
     val once =
       if (SparkTest.isLong)
         for (mode <- Seq(single, merged); trace <- cases if mode.runs(trace)) yield (trace, mode)
       else
-        SparkTest.part(cases, every = 2).zipWithIndex.map { case (trace, number) =>
+        SparkTest.part(cases, every).zipWithIndex.map { case (trace, number) =>
           trace -> (if (number % 3 > 0 && merged.runs(trace)) merged else single)
         }
     val more = for {
