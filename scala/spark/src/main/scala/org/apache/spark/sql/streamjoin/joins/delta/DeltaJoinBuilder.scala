@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.delta
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.optimizer.CollapseProject
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.internal.SQLConf
@@ -32,6 +33,20 @@ private[streamjoin] object DeltaJoinBuilder {
       named: Seq[(String, StreamingRelationV2)],
       outer: Set[Int],
       filters: Seq[Seq[Expression]] = Nil
+  ): StreamDeltaJoin = ofInputs(
+    select.map(column => computedInPlace(column).asInstanceOf[NamedExpression]),
+    conditions.map(computedInPlace),
+    named,
+    outer,
+    filters.map(_.map(computedInPlace))
+  )
+
+  private def ofInputs(
+      select: Seq[NamedExpression],
+      conditions: Seq[Expression],
+      named: Seq[(String, StreamingRelationV2)],
+      outer: Set[Int],
+      filters: Seq[Seq[Expression]]
   ): StreamDeltaJoin = {
     if (outer.nonEmpty && named.size > 2)
       throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.OUTER_OF_SEVERAL")
@@ -86,6 +101,16 @@ private[streamjoin] object DeltaJoinBuilder {
     join
   }
 
+  /**
+   * For `length(a.text) BETWEEN 1 AND 3` Spark would compute the middle once, in an extra column
+   * below the operator (`RewriteWithExpression`). The rows of an index have no such column.
+   */
+  private def computedInPlace(expression: Expression): Expression = expression.transformUp {
+    case With(child, definitions) if !definitions.forall(of => CollapseProject.isCheap(of.child)) =>
+      val values = definitions.map(of => of.id -> of.child).toMap
+      child.transformUp { case CommonExpressionRef(id, _, _) if values.contains(id) => values(id) }
+  }
+
   /** A row must pass the same conditions when it is removed as when it was added. */
   private def isPlain(expression: Expression): Boolean =
     expression.deterministic && !expression.containsPattern(CURRENT_LIKE) && !expression.exists {
@@ -110,5 +135,4 @@ private[streamjoin] object DeltaJoinBuilder {
     case Alias(value, _) => value
     case other => other
   }
-
 }

@@ -101,7 +101,14 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
       "SELECT a.id, b.id FROM pxo a JOIN pxo b ON a.k = b.k" -> Map("1 1" -> 1L, "2 2" -> 1L),
       "SELECT a.id, b.oid FROM xo a LEFT JOIN (SELECT * FROM xl WHERE oid > 10) b ON a.k = b.k" ->
         Map("1 -" -> 1L, "2 20" -> 1L),
-      s"WITH v AS ($join) SELECT id, _diff FROM v WHERE oid > 10" -> Map("2" -> 1L)
+      s"WITH v AS ($join) SELECT id, _diff FROM v WHERE oid > 10" -> Map("2" -> 1L),
+      // Spark computes what occurs twice in them below an operator.
+      "SELECT a.id, b.oid FROM xo a JOIN xl b ON a.k = b.k WHERE a.id + 1 BETWEEN 2 AND 2" ->
+        Map("1 10" -> 1L),
+      "SELECT a.id, b.oid FROM xo a LEFT JOIN xl b ON a.k = b.k AND b.oid + 1 BETWEEN 20 AND 30" ->
+        Map("1 -" -> 1L, "2 20" -> 1L),
+      "SELECT nullif(a.id + 1, 2) AS n, b.oid FROM xo a JOIN xl b ON a.k = b.k AND nullif(trim(b.k), 'b') = 'a'" ->
+        Map("- 10" -> 1L)
     ).map { case (text, rows) => new Reader(newFolder())(spark.sql(text)) -> rows }
     during(readers.keys.toSeq: _*) {
       readers.foreach { case (reader, rows) =>
