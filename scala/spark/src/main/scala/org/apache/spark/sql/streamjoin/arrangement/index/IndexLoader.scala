@@ -239,10 +239,12 @@ final private[index] class IndexLoader(
     part.length
   }
 
-  /** Drops rows that no reader needs, once there are many. */
-  private def compacted(known: KeyIndex, since: Long): KeyIndex =
-    if (known.entryCount < SmallIndex || since <= known.oldest || known.goneShare(since) < 0.5) known
-    else known.from(since)
+  /** Drops rows that no reader needs, once there are many, or once they slow down look-ups. */
+  private def compacted(known: KeyIndex, since: Long): KeyIndex = {
+    known.needOnlyFrom(since)
+    def hasMany = known.entryCount >= SmallIndex && known.goneShare(since) >= 0.5
+    if (since > known.oldest && (known.isWorn || hasMany)) known.from(since) else known
+  }
 }
 
 /** Holds one index. */

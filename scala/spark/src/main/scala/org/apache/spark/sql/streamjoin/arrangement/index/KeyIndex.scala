@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
+import java.util.concurrent.atomic.LongAdder
 import java.util.concurrent.locks.ReentrantReadWriteLock
 
 import scala.collection.mutable
@@ -26,6 +27,7 @@ private[streamjoin] trait LoadedBlock {
  * if many rows have the same key, or none. Once removals have taken `patience` steps per entry,
  * additional chains lead from the hash of a whole row to its entries, with 16 bytes per entry. If
  * rows are dropped by their time, a heap finds the oldest entries, with 12 bytes per entry.
+ * Once look-ups have passed `patience` unneeded entries per entry, a copy without those costs less.
  *
  * @param fields
  *   number of columns of a row
@@ -64,6 +66,12 @@ final private[streamjoin] class KeyIndex(
   private var negative = 0
   @volatile private var newestVersion = oldest - 1
 
+  /** No reader needs the entries that were removed up to this version. */
+  @volatile private var neededAt = 0
+
+  /** How many of them look-ups have passed. */
+  private val wasted = new LongAdder
+
   /** The newest version that can be read; lower than the oldest before the first load. */
   def newest: Long = newestVersion
 
@@ -89,6 +97,12 @@ final private[streamjoin] class KeyIndex(
   }
 
   def entryCount: Int = shared(entries)
+
+  /** No reader needs the versions before the given one any longer. */
+  def needOnlyFrom(version: Long): Unit = if (version > oldest) neededAt = versionAt(version)
+
+  /** Whether look-ups have passed many entries that no reader needs. */
+  def isWorn: Boolean = wasted.sum > patience.toLong * math.max(entryCount, InitialEntries)
 
   def usedBlocks: Seq[LoadedBlock] = shared(blocks.take(blockCount).toSeq)
 
@@ -221,29 +235,38 @@ final private[streamjoin] class KeyIndex(
     val at = versionAt(version)
     val row = probe.row
     probe.clear()
+    val needed = neededAt
+    var gone = 0
     var entry = byKey.first(hash)
     while (entry >= 0) {
-      if (byKey.hash(entry) == hash && isIn(entry, at)) {
-        point(row, entry)
-        if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
+      if (byKey.hash(entry) == hash) {
+        if (isIn(entry, at)) {
+          point(row, entry)
+          if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
+        } else if (to(entry) <= needed) gone += 1
       }
       entry = byKey.next(entry)
     }
+    if (gone > 0) wasted.add(gone.toLong)
   }
 
   /**
-   * All rows of a version, with their number of copies. A row is valid until the next one is read.
+   * The rows of a version, with their number of copies. A row is valid until the next one is read.
+   *
+   * @param isWanted
+   *   by the hash of its key, whether a row is wanted; others are not read
    */
-  def rowsOf(version: Long): Iterator[(UnsafeRow, Int)] = rowsAt(shared {
-    val at = versionAt(version)
-    val found = new Places
-    var entry = 0
-    while (entry < entries) {
-      if (isIn(entry, at)) found.add(entry)
-      entry += 1
-    }
-    found
-  })
+  def rowsOf(version: Long, isWanted: Int => Boolean = _ => true): Iterator[(UnsafeRow, Int)] =
+    rowsAt(shared {
+      val at = versionAt(version)
+      val found = new Places
+      var entry = 0
+      while (entry < entries) {
+        if (isIn(entry, at) && isWanted(byKey.hash(entry))) found.add(entry)
+        entry += 1
+      }
+      found
+    })
 
   /**
    * The rows of a version whose time is before a limit, with their number of copies. A row is valid
@@ -362,17 +385,6 @@ final private[streamjoin] class KeyIndex(
 }
 
 private[streamjoin] object KeyIndex {
-
-  /** The entries by the time of their rows, as of the version `lastAt`. */
-  final private class ByTime(timeOf: RowTime) {
-    val heap = new TimeHeap
-    var lastAt = 0
-
-    def add(entry: Int, row: UnsafeRow): Unit = {
-      val time = timeOf(row)
-      if (time != RowTime.None) heap.add(entry, time)
-    }
-  }
 
   private val InitialEntries = 64
 

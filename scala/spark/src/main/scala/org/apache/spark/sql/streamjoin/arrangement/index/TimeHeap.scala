@@ -85,3 +85,14 @@ private object TimeHeap {
   private val Initial = 64
   private val EntryBytes = 12L
 }
+
+/** The entries by the time of their rows, as of the version `lastAt`. */
+final private[index] class ByTime(timeOf: RowTime) {
+  val heap = new TimeHeap
+  var lastAt = 0
+
+  def add(entry: Int, row: UnsafeRow): Unit = {
+    val time = timeOf(row)
+    if (time != RowTime.None) heap.add(entry, time)
+  }
+}

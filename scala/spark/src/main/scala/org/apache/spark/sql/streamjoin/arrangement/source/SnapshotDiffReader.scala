@@ -69,7 +69,6 @@ final private[streamjoin] class SnapshotDiffReader(
   private val meta = arrangement.meta
   private val root = new Path(arrangement.root)
   private val folder = new ArrangementFolder(root, hadoopConf)
-  private val key = RowKey.of(meta, 0)
   private val converters = mutable.Map.empty[Option[String], Option[StoredRows]]
 
   private val tail = new GenericInternalRow(2)
@@ -136,11 +135,7 @@ final private[streamjoin] class SnapshotDiffReader(
     val version = end.version
     val index =
       registry.get(arrangement, 0, partition, version, end.versionId.get, hadoopConf, new LoadStats)
-    index.rowsOf(version).collect {
-      case (row, copies) if {
-            val hash = key.hash(row); end.has(hash) && (start.isEmpty || !start.has(hash))
-          } =>
-        Change(row, version, copies.toLong)
-    }
+    def isNew(hash: Int) = end.has(hash) && (start.isEmpty || !start.has(hash))
+    index.rowsOf(version, isNew).map { case (row, copies) => Change(row, version, copies.toLong) }
   }
 }

@@ -169,6 +169,26 @@ class IndexRegistrySuite extends AnyFunSuite with IndexTest {
     }
   }
 
+  test("a row that changes in every version is found in the same time after many versions") {
+    withFiles() { files =>
+      def item(version: Long) = Item(Some(1), "", version)
+      val partition = files.rowKey(0).partition(Item.row(item(0)), files.partitions)
+      val indexes = registry()
+      val entries = (0L until 100L).map { version =>
+        files.add(
+          (item(version) -> 1) +: Option.when(version > 0)(item(version - 1) -> -1).toSeq,
+          since = math.max(0, version - 1)
+        )
+        val index = get(files, indexes, 0, partition, version)
+        (1 to 20).foreach { _ =>
+          assert(files.find(index, Some(1), version) == Map(item(version) -> 1L))
+        }
+        index.entryCount
+      }
+      assert(entries.max < 50, "each of them would be in the way of all later look-ups")
+    }
+  }
+
   test("a version older than what is retained is rejected") {
     withFiles() { files =>
       grow(files, new Random(5), 6)

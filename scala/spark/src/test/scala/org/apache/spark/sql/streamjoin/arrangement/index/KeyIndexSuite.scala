@@ -8,7 +8,7 @@ import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.SparkTest
-import org.apache.spark.sql.streamjoin.arrangement.storage.RowKey
+import org.apache.spark.sql.streamjoin.arrangement.storage.{RowKey, Snapshot}
 import org.apache.spark.sql.streamjoin.arrangement.{Item, MemoryBlock, Model}
 
 /** An index of many versions, compared with a plain map for each version. */
@@ -191,6 +191,50 @@ class KeyIndexSuite extends AnyFunSuite {
       index.load(4, Iterator(MemoryBlock.of((6000 until 8000).map(i => item(i) -> -1))))
       assert(index.extraChainSteps == before, "the chains of rows are short")
     }
+  }
+
+  test("once look-ups have passed many rows that nobody needs, a copy without them is due") {
+    val index = newIndex()
+    def item(version: Int) = Item(Some(1), s"row $version", version.toLong)
+    index.load(0, Iterator(MemoryBlock.of((2 to 4).map(key => Item(Some(key), "", 0) -> 1) :+ (item(0) -> 1))))
+    (1 to 100).foreach { at =>
+      index.load(at.toLong, Iterator(MemoryBlock.of(Seq(item(at - 1) -> -1, item(at) -> 1))))
+    }
+    def lookUp(index: KeyIndex) = (1 to 100).foreach { _ =>
+      assert(find(index, Some(1), 100) == Seq(item(100) -> 1))
+      assert(find(index, Some(2), 100).size == 1)
+    }
+    lookUp(index)
+    assert(!index.isWorn, "readers need all versions")
+    index.needOnlyFrom(98)
+    lookUp(index)
+    assert(index.isWorn)
+    assert(find(index, Some(1), 5) == Seq(item(5) -> 1), "until then, they stay")
+    val copy = index.from(98)
+    assert(copy.entryCount == 6)
+    copy.needOnlyFrom(98)
+    lookUp(copy)
+    assert(!copy.isWorn)
+  }
+
+  test("of the rows of a version, only those that are wanted are read") {
+    val items = (0 until 1000).map(key => Item(Some(key), "", 0))
+    val (block, size) = MemoryBlock.of(items.map(_ -> 1))
+    var reads = 0
+    val counted = new LoadedBlock {
+      override def bytes: Array[Byte] = {
+        reads += 1
+        block.bytes
+      }
+    }
+    val index = newIndex()
+    index.load(0, Iterator(counted -> size))
+    def isWanted(hash: Int) = Snapshot.slice(hash, 50) == 7
+    reads = 0
+    val found = index.rowsOf(0, isWanted).map { case (row, _) => Item.of(row) }.toSeq
+    assert(found == items.filter(item => isWanted(rowKey.hash(Item.row(item)))))
+    assert(reads == found.size)
+    assert(found.size < 100)
   }
 
   test("copies can be added one by one and removed at once, and the other way round") {
