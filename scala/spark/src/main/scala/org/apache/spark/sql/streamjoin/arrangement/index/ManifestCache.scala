@@ -27,8 +27,13 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{
  *
  * @param most
  *   the approximate number of bytes of all recent manifests
+ * @param mostIds
+ *   how many versions' predecessors are remembered
  */
-final private[index] class ManifestCache(most: Long = ManifestCache.MostBytes) {
+final private[index] class ManifestCache(
+    most: Long = ManifestCache.MostBytes,
+    mostIds: Int = ManifestCache.MostIds
+) {
   import ManifestCache._
 
   private val recent = new RecentManifests(most)
@@ -180,6 +185,9 @@ final private[index] class ManifestCache(most: Long = ManifestCache.MostBytes) {
       folder: ArrangementFolder
   ): Boolean =
     if (version.number <= earlier.number) version == earlier
+    // Each step would read a manifest. A folder has one line of versions.
+    else if (version.number - earlier.number > mostIds / 2)
+      Seq(version, earlier).forall(of => folder.manifestOf(of.number).exists(_.id == of.id))
     else {
       val known = synchronized(predecessors.get(version.id)).map(VersionId(version.number - 1, _))
       val previous = known.orElse(
@@ -207,7 +215,7 @@ final private[index] class ManifestCache(most: Long = ManifestCache.MostBytes) {
 
   private def note(version: UUID, previous: UUID): Unit = synchronized {
     predecessors.put(version, previous)
-    while (predecessors.size > KeptIds) predecessors -= predecessors.head._1
+    while (predecessors.size > mostIds) predecessors -= predecessors.head._1
   }
 }
 
@@ -225,7 +233,7 @@ private[index] object ManifestCache {
   /** How many manifests can be read at the same time. */
   private val Readers = 64
 
-  private val KeptIds = 1 << 16
+  private val MostIds = 1 << 16
 }
 
 /** As many of the most recently read manifests as fit; they are small unless much has changed. */

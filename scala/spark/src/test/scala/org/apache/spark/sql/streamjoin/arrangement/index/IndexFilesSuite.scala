@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.arrangement.index
 
 import java.io.IOException
+import java.util.UUID
 
 import scala.util.Random
 
@@ -8,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.streamjoin.arrangement.source.SnapshotDiffReader
-import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
+import org.apache.spark.sql.streamjoin.arrangement.storage.{Snapshot, VersionId}
 import org.apache.spark.sql.streamjoin.arrangement.{Item, Model}
 
 /** Which files indexes read, and what happens if reads fail or files are gone. */
@@ -177,6 +178,25 @@ class IndexFilesSuite extends AnyFunSuite with IndexTest {
       files.add(Nil)
       assert(versions(1, 300) == (1L to 300L))
       assert(manifests.line(files.ref, 1, files.idOf(300), files.files).last.id == files.idOf(300).id)
+    }
+  }
+
+  test("whether a version follows one far behind it is decided without the manifests between them") {
+    withFiles(on(classOf[FileCalls])) { files =>
+      (0 to 100).foreach(_ => files.add(Nil))
+      val manifests = new ManifestCache(1, mostIds = 16)
+      def follows(version: VersionId, earlier: VersionId) =
+        manifests.isOrFollows(files.ref, version, earlier, files.files)
+      FileCalls.count()
+      for (_ <- 1 to 3) assert(follows(files.idOf(100), files.idOf(2)))
+      assert(FileCalls.opened.count(_.getParent.getName == "versions") <= 6)
+      assert(follows(files.idOf(100), files.idOf(95)))
+      assert(!follows(files.idOf(100), VersionId(2, UUID.randomUUID())))
+      val gone = files.idOf(100)
+      files.restore(99)
+      files.add(Nil)
+      assert(!follows(gone, files.idOf(2)))
+      assert(follows(files.idOf(100), files.idOf(2)))
     }
   }
 
