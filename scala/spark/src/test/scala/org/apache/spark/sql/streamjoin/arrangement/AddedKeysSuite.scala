@@ -144,6 +144,33 @@ class AddedKeysSuite extends AnyFunSuite with TableTest {
     it.stop()
   }
 
+  test("rows that wait for a match continue to wait when a key is added that covers more of their condition") {
+    val of = new Table(both)
+    import of.{it, root}
+    val waiting = new Stream(orders =>
+      timed(orders)
+        .join(
+          table(root, rematch).toDF("id", "k", "number", "text"),
+          expr("k = customer_id AND number = order_id"),
+          "left_outer"
+        )
+        .select("item", "text")
+    )
+    of.start()
+    try {
+      it.feed(row(1, 7, 4))
+      waiting.start()
+      waiting.add(Row(5, 7, "five"), Row(6, 7, "six"))
+      assert(waiting.next == Seq("five -", "six -"))
+      of.change(both :+ Seq("k", "at"))
+      it.feed(row(2, 7, 5, text = "of five"))
+      assert(waiting.next == Seq("five of five"))
+      waiting.restart()
+      it.feed(row(3, 7, 6, text = "of six"))
+      assert(waiting.next == Seq("six of six"))
+    } finally Seq(waiting, it).foreach(_.stop())
+  }
+
   testLong("a new base has the added key, however few the changes are") {
     val of = new Table(id)
     import of.{it, root}

@@ -91,12 +91,8 @@ private[streamjoin] object LookUpKind extends ArrangedJoinKind {
       .flatMap(_.execution.optimizedPlan.collect {
         case join: Join if TableJoin.isMine(join) => join
       })
-    val number =
-      if (joins.size < 2) 1
-      else {
-        val same = joins.map(TableJoin.of).filter(_.rows.name == lookUp.rows.name).reverse
-        same.indexWhere(_.output == lookUp.output) + 1
-      }
+    val same = joins.filter(TableJoin.tableIn(_).exists(_.options.root.getName == lookUp.rows.name)).reverse
+    val number = same.indexWhere(_.output == lookUp.output) + 1
     s"lookUp.${lookUp.rows.name}${if (number > 1) s".$number" else ""}"
   }
 }

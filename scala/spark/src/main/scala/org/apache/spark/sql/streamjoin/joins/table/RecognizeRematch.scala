@@ -24,7 +24,7 @@ private[streamjoin] object RecognizeRematch extends Recognizer {
   }
 
   private def recognized(written: TableRematch, ordinal: Int, lineage: WatermarkLineage): RematchJoin = {
-    val join = TableJoin.of(written.join)
+    val join = TableJoin.of(written.join, isKept = true)
     val stream = join.stream
     val watermark = lineage.of(written.time, stream).getOrElse {
       throw TableJoin.rejected(

@@ -39,7 +39,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       binding: Option[BatchBinding],
       planLater: LogicalPlan => SparkPlan
   ): SparkPlan = {
-    val join = TableJoin.of(written.join)
+    val join = TableJoin.of(written.join, isKept = true)
     val session = SparkSession.active
     val lookUp =
       TableLookUpExec.of(join, TableVersions.beginBatch(session, join.table), planLater(join.stream))

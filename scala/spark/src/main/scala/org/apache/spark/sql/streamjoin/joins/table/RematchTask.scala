@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
 import scala.annotation.tailrec
+import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -136,11 +137,17 @@ final private[table] class RematchTask(
           }
       }
 
+  /** Each key once: for every key that passes, all buffered rows of that key are looked up. */
   private def changed: Iterator[UnsafeRow] = {
     val time = new GenericInternalRow(Array[Any](0L))
     val both = new JoinedRow
     val withTime = UnsafeProjection.create(spec.changedTypes.toArray)
-    inputs.rows(1).map(key => withTime(both(key, time)))
+    val passed = mutable.HashSet.empty[UnsafeRow]
+    inputs.rows(1).map(key => withTime(both(key, time))).filterNot(passed.contains).map { key =>
+      if (passed.size >= RematchTask.MostKeys) passed.clear()
+      passed += key.copy()
+      key
+    }
   }
 
   private def takeIn(row: InternalRow): Iterator[InternalRow] = {
@@ -155,4 +162,10 @@ final private[table] class RematchTask(
       results.unmatched(row)
     }
   }
+}
+
+private object RematchTask {
+
+  /** The number of remembered keys. A hot key may pass again once there were as many others. */
+  private val MostKeys = 1 << 16
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
 import org.apache.spark.sql.streamjoin.arrangement.lookup.{ArrangedRows, KeyPart}
 import org.apache.spark.sql.streamjoin.arrangement.source.{ChangesTable, LookedUpTable, TableOptions}
-import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
+import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementMeta, ChangeColumns}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.time.{DurationText, EventTime}
 import org.apache.spark.sql.types.LongType
@@ -164,14 +164,19 @@ private[streamjoin] object TableJoin {
     case _ =>
   }
 
-  /** @throws org.apache.spark.sql.AnalysisException if the table cannot be looked up */
-  def of(join: Join): TableJoin = {
+  /**
+   * @param isKept
+   *   whether rows are kept by the key, over restarts
+   * @throws org.apache.spark.sql.AnalysisException
+   *   if the table cannot be looked up
+   */
+  def of(join: Join, isKept: Boolean = false): TableJoin = {
     val StreamSide(stream, tableSide, isLeft) = StreamSide.of(join).get
     tableSide match {
       case PhysicalOperation(fields, filters, LookedUpTable(table, columns)) =>
         check(join.joinType, isLeft, table)
         checkOnlyComes(stream, table, Wording.isSql(join))
-        joined(join, stream, fields, filters, table, columns)
+        joined(join, stream, fields, filters, table, columns, isKept)
       case other =>
         val table = other.collectFirst { case LookedUpTable(found, _) => found }.get
         throw rejected(table, "STREAMJOIN_TABLE.OPERATOR", "operator" -> other.nodeName)
@@ -213,7 +218,8 @@ private[streamjoin] object TableJoin {
       fields: Seq[NamedExpression],
       filters: Seq[Expression],
       table: TableOptions,
-      columns: Seq[AttributeReference]
+      columns: Seq[AttributeReference],
+      isKept: Boolean
   ): TableJoin = {
     val arrangement = table.reference
     val diff = AttributeReference("_diff", LongType, nullable = false)()
@@ -241,8 +247,7 @@ private[streamjoin] object TableJoin {
         "columns" -> equal.map(_.name).mkString("[", ", ", "]")
       )
     }
-    // Index 0 is the primary key; otherwise the longest key finds the fewest rows.
-    val index = if (indexes.contains(0)) 0 else indexes.maxBy(i => (arrangement.meta.keys(i).size, -i))
+    val index = bestOf(indexes, arrangement.meta, isKept)
     val key = parts(index).flatten
     TableJoin(
       stream,
@@ -255,6 +260,16 @@ private[streamjoin] object TableJoin {
       join.joinType != Inner,
       join.output
     )
+  }
+
+  /**
+   * Index 0 is the primary key; otherwise the longest key finds the fewest rows. A key that the
+   * table gets later must not replace the one by which rows are already kept.
+   */
+  private def bestOf(usable: Seq[Int], meta: ArrangementMeta, isKept: Boolean): Int = {
+    val (first, added) = usable.partition(_ < meta.firstKeys)
+    val candidates = if (!isKept) usable else if (first.nonEmpty) first else added.take(1)
+    if (usable.contains(0)) 0 else candidates.maxBy(i => (meta.keys(i).size, -i))
   }
 
   /** Whether every row found by the key satisfies a condition. */

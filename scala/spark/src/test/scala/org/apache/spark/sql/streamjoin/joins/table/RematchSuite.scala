@@ -1,5 +1,7 @@
 package org.apache.spark.sql.streamjoin.joins.table
 
+import java.util.concurrent.atomic.AtomicInteger
+
 import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
@@ -90,6 +92,32 @@ class RematchSuite extends AnyFunSuite with TableTest {
     } finally {
       query.stop()
       people.stop()
+    }
+  }
+
+  test("a waiting row is looked up once, however many rows of its key come at once") {
+    val people = maintainer("id INT, k INT, name STRING, op STRING", Seq(Seq("id"), Seq("k")), Some("op"))
+    val fits = udf { (item: String, name: String) =>
+      RematchSuite.tested.incrementAndGet()
+      item == name
+    }
+    val query = new Stream(orders =>
+      timed(orders)
+        .join(
+          table(people.root, rematch),
+          col("k") === col("customer_id") && fits(col("item"), col("name")),
+          "left_outer"
+        )
+        .select("item", "name")
+    )
+    during(people, query) {
+      people.feed(Row(0, 1, "x", "insert"))
+      query.add((1 to 10).map(n => order(n, 3, s"item$n")): _*)
+      assert(query.next.size == 10)
+      RematchSuite.tested.set(0)
+      people.feed((1 to 20).map(n => Row(n, 3, s"item${2 * n}", "insert")): _*)
+      assert(query.next == Seq(10, 2, 4, 6, 8).map(n => s"item$n item$n"))
+      assert(RematchSuite.tested.get <= 10 * 20)
     }
   }
 
@@ -417,4 +445,10 @@ class RematchSuite extends AnyFunSuite with TableTest {
       .lastExecution
       .executedPlan
       .toString
+}
+
+object RematchSuite {
+
+  /** How many pairs a condition was evaluated for. */
+  private val tested = new AtomicInteger
 }

@@ -2,13 +2,16 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import java.nio.file.{Files, Path}
 import java.util.UUID
+import java.util.concurrent.atomic.AtomicInteger
 
+import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.SpanSugar._
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.streamjoin.arrangement.HookedFileSystem
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrangements
 import org.apache.spark.sql.streamjoin.arrangement.storage.{ArrangementFolder, CaughtUp}
 import org.apache.spark.sql.streamjoin.{ArrangementTest, JoinTest, SparkTest}
@@ -152,4 +155,46 @@ class TableLoadingSuite extends AnyFunSuite with ArrangementTest {
       }
     }
   }
+
+  test("the files that a batch reads for its look-ups are as many for each of them") {
+    val table = people
+    def descriptionsReadFor(lookUps: Int): Int = {
+      val query = new LookUps(table.root, Map.empty)((rows, table) =>
+        (1 to lookUps).foldLeft(rows) { (joined, n) =>
+          joined.join(table().toDF(s"id$n", s"name$n"), expr(s"value = id$n"))
+        }
+      )
+      query.input.addData(1)
+      during(query.reader) {
+        query.reader.settle()
+        DescriptionReads.count.set(0)
+        query.input.addData(1)
+        query.reader.settle()
+        assert(query.found.last.size == 1)
+        DescriptionReads.count.get
+      }
+    }
+    during(table) {
+      table.feed(Row(1, "John", "insert"))
+      withConf(
+        "fs.file.impl" -> classOf[DescriptionReads].getName,
+        "fs.file.impl.disable.cache" -> "true"
+      ) {
+        val one = descriptionsReadFor(1)
+        assert(one > 0)
+        assert(descriptionsReadFor(5) <= 5 * one)
+      }
+    }
+  }
+}
+
+/** Counts how often the description of an arrangement is read. */
+class DescriptionReads extends HookedFileSystem {
+  override protected def before(call: String, path: HadoopPath): Unit =
+    if (call == "open" && path.getName == ArrangementFolder.MetaFile)
+      DescriptionReads.count.incrementAndGet(): Unit
+}
+
+object DescriptionReads {
+  val count = new AtomicInteger
 }
