@@ -144,7 +144,7 @@ class AddedKeysSuite extends AnyFunSuite with TableTest {
     it.stop()
   }
 
-  test("rows that wait for a match continue to wait when a key is added that covers more of their condition") {
+  test("waiting rows continue to wait when a key is added that covers more of their condition") {
     val of = new Table(both)
     import of.{it, root}
     val waiting = new Stream(orders =>

@@ -80,7 +80,10 @@ private[streamjoin] object DeltaPath {
       val others = decided().filterNot(condition => parts.exists(_.decides.exists(_ eq condition)))
       lookUps += LookUp(input, index, parts.map(_.probe), parts.map(_.nullSafe), others)
     }
-    assert(waiting.isEmpty, s"all inputs are known, but not the columns of ${waiting.map(_.sql).mkString(", ")}")
+    assert(
+      waiting.isEmpty,
+      s"all inputs are known, but not the columns of ${waiting.map(_.sql).mkString(", ")}"
+    )
     DeltaPath(from, own, lookUps.result())
   }
 

@@ -196,7 +196,8 @@ class KeyIndexSuite extends AnyFunSuite {
   test("once look-ups have passed many rows that nobody needs, a copy without them is due") {
     val index = newIndex()
     def item(version: Int) = Item(Some(1), s"row $version", version.toLong)
-    index.load(0, Iterator(MemoryBlock.of((2 to 4).map(key => Item(Some(key), "", 0) -> 1) :+ (item(0) -> 1))))
+    val others = (2 to 4).map(key => Item(Some(key), "", 0) -> 1)
+    index.load(0, Iterator(MemoryBlock.of(others :+ (item(0) -> 1))))
     (1 to 100).foreach { at =>
       index.load(at.toLong, Iterator(MemoryBlock.of(Seq(item(at - 1) -> -1, item(at) -> 1))))
     }
