@@ -23,13 +23,16 @@ class WatermarkPlacementSuite extends AnyFunSuite with JoinTest {
     orders.join(streams.marked("d"), expr(Hourly))
 
   test("columns whose values cannot be compared may be computed before withWatermark") {
-    val columns = Seq("map('k', v)", "to_variant_object(struct(v))", "make_interval(0, 0, 0, v)", "struct(map(id, v))")
+    val columns =
+      Seq("map('k', v)", "to_variant_object(struct(v))", "make_interval(0, 0, 0, v)", "struct(map(id, v))")
     for (column <- columns) {
       val streams = newStreams()
       assert(joins(joined(computed(streams, s"$column AS x"), streams)).size == 1, column)
     }
-    running(job(streams => joined(computed(streams, "map('k', v) AS x"), streams).selectExpr("o.x['k']", "d.v"))) {
-      job => assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)) == Seq("1 2"))
+    running(
+      job(streams => joined(computed(streams, "map('k', v) AS x"), streams).selectExpr("o.x['k']", "d.v"))
+    ) { job =>
+      assert(job.feed(o("a", "10:00", 1), d("a", "10:10", 2)) == Seq("1 2"))
     }
   }
 
