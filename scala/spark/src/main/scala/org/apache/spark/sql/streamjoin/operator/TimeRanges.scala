@@ -6,7 +6,14 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
-import org.apache.spark.sql.types.{DataType, IntegerType, MapType, VariantType}
+import org.apache.spark.sql.types.{
+  DataType,
+  GeographyType,
+  GeometryType,
+  IntegerType,
+  MapType,
+  VariantType
+}
 
 import streamjoin.core.Watermark
 
@@ -106,7 +113,7 @@ private[streamjoin] object WholeRow {
   /** All hashable columns, so that a row is sent to the same task in every attempt. */
   def hashed(columns: Seq[Attribute]): Seq[Attribute] =
     columns.filterNot(_.dataType.existsRecursively {
-      case _: MapType | VariantType => true
+      case _: MapType | VariantType | _: GeometryType | _: GeographyType => true
       case _ => false
     })
 }
