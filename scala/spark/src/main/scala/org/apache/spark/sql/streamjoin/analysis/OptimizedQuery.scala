@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
-import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
+import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.plans.{PushdownBarrier, RejectedOperator, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 
@@ -104,7 +104,7 @@ private[streamjoin] object PreparedQuery {
   private def inlineShared(query: LogicalPlan): LogicalPlan =
     AnalyzedPlan.rewrite(query) {
       case node @ (_: Filter | _: BinaryNode) if node.isStreaming =>
-        val keepsRows = node.children.size == 2 && node.children.forall(_.isStreaming)
+        val keepsRows = isOurs(node)
         def isInlined(definition: CommonExpressionDef) = definition.child.deterministic &&
           (isOfTime(definition) || keepsRows && !runsOutsideJoin(definition))
         node.transformExpressions {
@@ -113,6 +113,12 @@ private[streamjoin] object PreparedQuery {
             child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
         }
     }
+
+  /** A join that may be left to Spark keeps the columns that it has in plain Spark. */
+  private def isOurs(node: LogicalPlan): Boolean = node match {
+    case _: Join if StreamJoinConf.handsOver => false
+    case both => both.children.size == 2 && both.children.forall(_.isStreaming)
+  }
 
   private def isOfTime(definition: CommonExpressionDef): Boolean =
     definition.child.references.exists(EventTime.isTime)

@@ -190,7 +190,7 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
     Case(
       "left join with a value used twice",
       picked(condition = s"$Hourly AND abs(o.v) BETWEEN 0 AND 100"),
-      Seq("condition" -> picked(condition = s"$Hourly AND abs(o.v - 1) BETWEEN 0 AND 100")),
+      Seq("left_condition" -> picked(condition = s"$Hourly AND abs(o.v - 1) BETWEEN 0 AND 100")),
       Seq(picked(condition = s"$Hourly AND abs(o.v) >= 0 AND abs(o.v) <= 100"))
     ),
     Case(
