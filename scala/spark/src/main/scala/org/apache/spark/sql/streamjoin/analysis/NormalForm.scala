@@ -6,6 +6,7 @@ import java.time.{Duration, Instant, LocalDate, ZoneId}
 import scala.util.matching.Regex
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.trees.TreePattern.LAMBDA_FUNCTION
 import org.apache.spark.sql.streamjoin.time.BatchTime
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -27,7 +28,7 @@ final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
     NormalForm.names(name, columns)
   }.toMap
 
-  def apply(condition: Expression): String = text(condition)
+  def apply(condition: Expression): String = text(NormalForm.withLastingVariables(condition))
 
   private def text(expression: Expression): String = expression match {
     case column: Attribute => names.getOrElse(column.exprId, NormalForm.lasting(column.name))
@@ -43,7 +44,7 @@ final private[streamjoin] class NormalForm(inputs: (String, Seq[Attribute])*) {
     case operator: BinaryOperator => infix(operator.left, operator.symbol, operator.right)
     case cast: Cast => s"cast(${text(cast.child)} as ${cast.dataType.catalogString})"
     case InSet(child, values) =>
-      s"in(${text(child)}, ${values.map(String.valueOf).toSeq.sorted.mkString(", ")})"
+      s"in(${text(child)}, ${values.map(NormalForm.element).toSeq.sorted.mkString(", ")})"
     case time: BatchTime => s"current_batch_time(${time.dataType.catalogString})"
     case time: CurrentBatchTimestamp => s"current_batch_time(${time.dataType.catalogString})"
     case other => (other.children.map(text) ++ settings(other)).mkString(s"${name(other)}(", ", ", ")")
@@ -79,6 +80,35 @@ private[streamjoin] object NormalForm {
   /** `RewriteWithExpression` numbers its columns across all queries of the application. */
   def lasting(name: String): String = name.replaceAll("_common_expr_\\d+", "_common_expr")
 
+  /**
+   * Spark's API numbers the variables of functions such as `exists(list, x -> ...)` across all
+   * queries of the application: `x_7`. In place of the number, a variable of a function inside
+   * another one has its depth.
+   */
+  private def withLastingVariables(expression: Expression, depth: Int = 0): Expression = expression match {
+    case function: LambdaFunction =>
+      val names = function.arguments.map(_.exprId).zip(function.arguments.map(_.name)).toMap
+      function
+        .transform {
+          case variable: NamedLambdaVariable if names.contains(variable.exprId) =>
+            variable.copy(name = lastingVariable(variable.name, depth))
+        }
+        .mapChildren(withLastingVariables(_, depth + 1))
+    case other if other.containsPattern(LAMBDA_FUNCTION) => other.mapChildren(withLastingVariables(_, depth))
+    case other => other
+  }
+
+  private def lastingVariable(name: String, depth: Int): String = name match {
+    case NumberedVariable(of) => if (depth == 0) of else s"$of.$depth"
+    case other => other
+  }
+
+  private val NumberedVariable = """(.+)_\d+""".r
+
+  /** A text in which variables have no numbers: earlier versions have recorded them. */
+  private def withoutNumbers(text: String): String =
+    text.replaceAll("""(namedlambdavariable\('[^']*?)_\d+'""", "$1'")
+
   /** The columns of an input in order, with their types. */
   def columns(output: Seq[Attribute]): String =
     output.map(column => s"${lasting(column.name)} ${column.dataType.catalogString}").mkString(", ")
@@ -102,9 +132,17 @@ private[streamjoin] object NormalForm {
     case (micros: Long, _: DayTimeIntervalType) => s"interval ${Duration.of(micros, MICROS)}"
     case (micros: Long, TimestampType) => s"timestamp ${Instant.EPOCH.plus(micros, MICROS)}"
     case (days: Int, DateType) => s"date ${LocalDate.ofEpochDay(days.toLong)}"
-    case (bytes: Array[Byte], _) => bytes.map(byte => f"$byte%02x").mkString("0x", "", "")
+    case (bytes: Array[Byte], _) => element(bytes)
     case (value, IntegerType | BooleanType) => value.toString
+    // A value that contains bytes has another text in each run.
+    case (_, nested) if nested.existsRecursively(_ == BinaryType) => literal.sql
     case (value, dataType) => s"$value ${dataType.catalogString}"
+  }
+
+  /** A value in a set, whose text is the same in every run. */
+  private def element(value: Any): String = value match {
+    case bytes: Array[Byte] => bytes.map(byte => f"$byte%02x").mkString("0x", "", "")
+    case other => String.valueOf(other)
   }
 
   /**
@@ -115,12 +153,14 @@ private[streamjoin] object NormalForm {
    * @param zone
    *   session time zone of `one`
    */
-  def areEqual(one: String, zone: ZoneId, other: String, otherZone: ZoneId): Boolean =
-    one == other || zone != otherZone && {
-      val (some, others) = (Timestamp.findAllMatchIn(one).toSeq, Timestamp.findAllMatchIn(other).toSeq)
-      Timestamp.split(one).toSeq == Timestamp.split(other).toSeq && some.size == others.size &&
-      some.zip(others).forall { case (a, b) => isSameTime(instant(a), zone, instant(b), otherZone) }
+  def areEqual(one: String, zone: ZoneId, other: String, otherZone: ZoneId): Boolean = {
+    val (a, b) = (withoutNumbers(one), withoutNumbers(other))
+    a == b || zone != otherZone && {
+      val (some, others) = (Timestamp.findAllMatchIn(a).toSeq, Timestamp.findAllMatchIn(b).toSeq)
+      Timestamp.split(a).toSeq == Timestamp.split(b).toSeq && some.size == others.size &&
+      some.zip(others).forall { case (x, y) => isSameTime(instant(x), zone, instant(y), otherZone) }
     }
+  }
 
   private val Timestamp = """timestamp ([+-]?\d+-\d\d-\d\dT[\d:.]+Z)""".r
 

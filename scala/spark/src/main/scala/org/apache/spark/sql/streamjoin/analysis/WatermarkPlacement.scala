@@ -1,6 +1,13 @@
 package org.apache.spark.sql.streamjoin.analysis
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull, PlanExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Expression,
+  IsNotNull,
+  PlanExpression,
+  PythonFuncExpression,
+  RuntimeReplaceable,
+  With
+}
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
@@ -26,10 +33,25 @@ private[streamjoin] object WatermarkPlacement {
         WatermarkBarrier(mark, mark.constraints.toSeq.filter(says))
       }
 
-  /** Whether the constraint restricts the rows in the same way in every run. */
-  private def says(constraint: Expression): Boolean = constraint match {
-    case IsNotNull(column) => column.nullable
-    case other => !other.exists(_.isInstanceOf[PlanExpression[_]]) && !other.containsPattern(CURRENT_LIKE)
+  /**
+   * Whether the constraint restricts the rows in the same way in every run, and may be part of a
+   * plan. Spark also states that a map equals the column computed as it, although maps cannot be
+   * compared.
+   */
+  private def says(constraint: Expression): Boolean = constraint.resolved && !isComputedApart(constraint) &&
+    (constraint match {
+      case IsNotNull(column) => column.nullable
+      case other => !other.containsPattern(CURRENT_LIKE)
+    })
+
+  /**
+   * Whether Spark would compute a part of it in an operator below the barrier: once more, and
+   * between the barrier and the mark.
+   */
+  private def isComputedApart(constraint: Expression): Boolean = constraint.exists {
+    case _: PlanExpression[_] | _: PythonFuncExpression | _: With => true
+    case replaced: RuntimeReplaceable => isComputedApart(replaced.replacement)
+    case _ => false
   }
 
   /** Pushes the filters of an optimized query to their final places. */

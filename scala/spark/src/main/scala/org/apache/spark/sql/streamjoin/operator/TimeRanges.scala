@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.physical.ShufflePartitionIdPassThrough
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
-import org.apache.spark.sql.types.{DataType, GeographyType, GeometryType, IntegerType, MapType, VariantType}
+import org.apache.spark.sql.types._
 
 import streamjoin.core.Watermark
 

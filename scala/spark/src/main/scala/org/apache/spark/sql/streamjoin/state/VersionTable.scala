@@ -95,7 +95,9 @@ final private[streamjoin] class VersionTable private[state] (
    *   how much longer than it is remembered a deletion may stay in the store
    */
   def add(entry: Array[Byte], span: Long): Unit = {
-    val key = pointedToKey(entry)
+    // A row of its own: looking for the key moves the one that all look-ups share.
+    val key = new UnsafeRow(keyFields)
+    pointToKey(key, entry)
     if (isDeletion(entry, 0)) deleted.add(hash(key), remembered(entry, 0), span)
     write(key, entry)
   }

@@ -26,9 +26,12 @@ private[streamjoin] object TimeComparison {
   def in(conjunct: Expression): Seq[TimeComparison] =
     for {
       (greater, less, strict) <- pairs(conjunct)
-      each <- signed(less).getOrElse(Seq(less))
+      signs = signed(less)
+      each <- signs.getOrElse(Seq(less))
       found <- of(greater, each, strict, conjunct)
-    } yield found
+      // Both signs together say no more than that the absolute value is not above; an equality says
+      // that it is not below either.
+    } yield if (signs.isEmpty) found else found.copy(exact = false)
 
   /**
    * A value that is at least an absolute value is at least the value, and at least its negative.

@@ -327,6 +327,23 @@ class CheckpointSuite extends AnyFunSuite with CheckpointTest {
     goesOn(begun(picked(condition = s"$Hourly AND o.v + 1 BETWEEN -10 - d.v AND d.v + 10")))
   }
 
+  test("a join whose condition has a lambda function of the API can be restarted") {
+    // Spark gives its variables other numbers when the query is built again.
+    goesOn(begun { streams =>
+      val smaller = exists(array(col("o.v"), lit(-1)), v => exists(array(col("d.v")), w => v < w))
+      streams
+        .marked("o")
+        .join(streams.marked("d"), expr(Hourly) && smaller, "left_outer")
+        .selectExpr("o.v AS a", "d.v AS b")
+    })
+  }
+
+  test("a join whose condition has a set of bytes can be restarted") {
+    val bytes = "abxcdefghijk".map(letter => f"X'${letter.toInt}%02x'").mkString(", ")
+    val id = "encode(o.id, 'UTF-8')"
+    goesOn(begun(picked(condition = s"$Hourly AND $id IN ($bytes) AND array_contains(array($bytes), $id)")))
+  }
+
   test("a query that has one of Spark's joins too can be restarted") {
     withConf("spark.streamjoin.unbounded" -> "spark") {
       val between = "o.id = d.id AND d.t - INTERVAL 1 SECOND BETWEEN o.t AND o.t + INTERVAL 1 HOUR"

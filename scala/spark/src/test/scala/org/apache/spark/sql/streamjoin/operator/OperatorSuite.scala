@@ -7,6 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.streamjoin.state.{IndexCache, JoinIndex}
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
@@ -269,6 +270,32 @@ class OperatorSuite extends AnyFunSuite with JoinTest {
       val third = job.feed(d("c", "10:20", 7))
       assert((first ++ second ++ third).size == 2)
       assert(job.operator.numRowsTotal == 7)
+    }
+  }
+
+  test("a limit above a union or a chain of joins ends no task before its state is committed") {
+    val third = "p.id = e.id AND e.t BETWEEN p.t AND p.t + INTERVAL 1 HOUR"
+    val union: Streams => DataFrame = streams => {
+      def pairs(name: String) =
+        streams.marked("o").join(streams.marked(name).as("d"), expr(Hourly)).selectExpr("o.v", "d.v AS w")
+      pairs("d").union(pairs("e"))
+    }
+    val chain: Streams => DataFrame = streams =>
+      hourly("left_outer")(streams)
+        .selectExpr("o.id", "o.t", "o.v", "d.v AS w")
+        .as("p")
+        .join(streams.marked("e"), expr(third), "left_outer")
+        .selectExpr("p.v", "p.w")
+    withConf(SQLConf.SHUFFLE_PARTITIONS.key -> "1") {
+      for (query <- Seq(union, chain)) running(job(query(_).limit(4))) { job =>
+        def feed(ids: String*) = job.feed(ids.flatMap { id =>
+          Seq(o(id, "10:00", 1), d(id, "10:10", 2), "e" -> row(id, "10:10", 2))
+        }: _*)
+        val (first, second) = (feed("a", "b", "c", "d", "e"), feed("f"))
+        assert(first ++ second == Seq.fill(4)("1 2"))
+        val (states, each) = (job.progress.stateOperators.map(_.numRowsTotal), 2 * 6)
+        assert(states.toSeq.filter(_ > 1) == Seq(each, each))
+      }
     }
   }
 

@@ -48,6 +48,20 @@ private[streamjoin] object ParityColumns {
         in.raw("o").selectExpr("*", "_metadata.file_name AS file").withWatermark("t", "10 minutes").as("o")
       o.join(in.d, expr(Both)).select("o.file", "o.v", "d.v")
     },
+    frame("columns that cannot be compared, computed before withWatermark") { in =>
+      in.raw("o")
+        .selectExpr(
+          "*",
+          "map('k', v) AS m",
+          "from_json(id, 'MAP<STRING, STRING>') AS j",
+          "make_interval(0, 0, 0, v) AS i",
+          "to_variant_object(struct(id)) AS x"
+        )
+        .withWatermark("t", "10 minutes")
+        .as("o")
+        .join(in.d, expr(Both))
+        .selectExpr("o.m", "o.j", "o.i", "CAST(o.x AS STRING)", "d.v")
+    },
     frame("all columns of all types, left outer") { in =>
       in.wide("o").where("t IS NOT NULL").join(in.wide("d"), expr(Both), "left_outer")
     }.whole,

@@ -61,6 +61,13 @@ private[streamjoin] object ParityOperators {
             .select("e.id", "d.v")
         )
     ),
+    frame("a limit above a union of two joins") { in =>
+      val bound = "e.id = d.id AND d.t BETWEEN e.t AND e.t + INTERVAL 5 MINUTES"
+      pairs(in)
+        .select("v", "w")
+        .union(in.e.as("e").join(in.d, expr(bound)).select("e.v", "d.v"))
+        .limit(1000)
+    },
     frame("a union by name of two joins of the same streams") { in =>
       pairs(in).select("id", "w").unionByName(pairs(in).where("w > 2").selectExpr("w", "id"))
     },

@@ -43,6 +43,7 @@ private[streamjoin] object ParityTimes {
     padded(ordered(t => s"CAST($t AS BIGINT)")),
     padded(ordered(t => s"CAST($t AS DOUBLE)")),
     bound("abs(unix_timestamp(d.t) - unix_timestamp(o.t)) <= 600").either,
+    bound("abs(unix_micros(d.t) - unix_micros(o.t)) = 180000000"),
     bound("timestampdiff(MINUTE, o.t, d.t) BETWEEN 0 AND 10").either,
     // Spark's join matches keys that are computed from nulls.
     bound("to_date(d.t) = to_date(o.t) AND o.t IS NOT NULL").either,
@@ -193,6 +194,10 @@ private[streamjoin] object ParityTimes {
     frame("a corrupt row that a filter removes after withWatermark")(in =>
       in.marked("corrupt").where("v >= 0").as("o").join(in.d, expr(Both))
     ),
+    frame("a corrupt row that a filter removes after withWatermark, next to computed columns") { in =>
+      val o = in.raw("corrupt").selectExpr("*", "v + 1 BETWEEN 0 AND 9 AS low", "nullif(v + 1, 3) AS n")
+      o.withWatermark("t", "10 minutes").where("v >= 0").as("o").join(in.d, expr(Both)).select("o.v", "d.v")
+    },
     frame("a corrupt row, left outer")(in =>
       leftOuter(in.marked("corrupt").where("v >= 0").as("o"), in.d)
     ).whole,

@@ -191,6 +191,23 @@ class VersionTableSuite extends StateTest {
     }
   }
 
+  test("entries move into another table as they are, also if their keys share a hash") {
+    withProvider() { provider =>
+      val hash: UnsafeRow => Long = _ => 7L
+      val (first, table) = opened(provider.getStore(0, None), hash = hash)
+      (1 to 4).foreach(k => table.put(key(k), row(k.toLong, 10)))
+      table.delete(key(2), row(-2, 3), until = 20, span = 5)
+      first.commit()
+      val entries = reading(provider, 1)(new KeptRows(_, Nil).entries(keyFields = 2).map(_._2).toSeq)
+      val (second, moved) = opened(provider.getStore(0, None), hash = hash)
+      entries.foreach(moved.add(_, span = 5))
+      assert((moved.size, moved.deletedKeys) == ((3, 1)))
+      Seq(1, 3, 4).foreach(k => assert(moved.get(key(k)) == row(k.toLong, 10)))
+      assert(moved.get(key(2), from = 20) == row(-2, 3))
+      second.commit()
+    }
+  }
+
   test("many deletions at once are in values that a store can take") {
     withProvider() { provider =>
       val (first, table) = opened(provider.getStore(0, None))

@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.rules.batch
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
 import org.apache.spark.sql.catalyst.optimizer.{ExtractPythonUDFFromJoinCondition, RewritePredicateSubquery}
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{GlobalLimit, Join, LocalLimit, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION
 import org.apache.spark.sql.streamjoin.analysis.{
@@ -17,7 +17,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
 }
 import org.apache.spark.sql.streamjoin.base.StreamJoinConf
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, OperatorNumbers, PlannedBatch, SparksBatch}
-import org.apache.spark.sql.streamjoin.plans.RejectedOperator
+import org.apache.spark.sql.streamjoin.plans.{PushdownBarrier, RejectedOperator}
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.streamjoin.time.BatchTime
 
@@ -32,10 +32,25 @@ final private[streamjoin] case class RecognizeJoins(session: SparkSession) exten
     else {
       // Python UDFs and EXISTS cannot run in a join. Spark moves them out of the condition later,
       // when it no longer sees this join.
-      val placed = WatermarkPlacement(ExtractPythonUDFFromJoinCondition(withoutSubqueries(plan)))
+      val limited = if (OperatorKinds.areIn(plan)) withoutPushedLimits(plan) else plan
+      val joined = ExtractPythonUDFFromJoinCondition(withoutSubqueries(limited))
+      val placed = WatermarkPlacement(joined)
       val recognized = if (SparksBatch.isPlanned(session)) placed else recognize(placed)
       BatchBinding.currentTime(session).fold(recognized)(BatchTime.in(recognized, _))
     }
+
+  /**
+   * The limits as the query has them. Spark also pushes them into unions and to the preserved sides
+   * of joins, as limits of each task, and does so again later: a barrier keeps them out. Such a
+   * task ends once it has enough rows, and a stateful operator in it would not commit its state.
+   */
+  private def withoutPushedLimits(plan: LogicalPlan): LogicalPlan = plan match {
+    case GlobalLimit(_, local @ LocalLimit(_, child)) if child.isStreaming =>
+      val limited = local.copy(child = PushdownBarrier(withoutPushedLimits(child)))
+      plan.withNewChildren(Seq(limited))
+    case LocalLimit(_, child) if child.isStreaming => withoutPushedLimits(child)
+    case other => other.mapChildren(withoutPushedLimits)
+  }
 
   private def withoutSubqueries(plan: LogicalPlan): LogicalPlan =
     plan.transformUpWithPruning(_.containsPattern(PLAN_EXPRESSION)) {

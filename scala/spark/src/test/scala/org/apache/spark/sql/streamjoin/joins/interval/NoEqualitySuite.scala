@@ -128,10 +128,16 @@ class NoEqualitySuite extends AnyFunSuite with JoinTest {
   test("rows may have columns that cannot be hashed") {
     val condition = "d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
     running(job { streams =>
-      val left = streams.marked("o").selectExpr("t", "map(id, v) AS m").as("o")
-      left.join(streams.marked("d"), expr(condition)).selectExpr("o.m['a']", "d.v")
+      val point = "st_geomfromwkb(if(v > 0, X'0101000000000000000000F03F0000000000000040', NULL))"
+      val left = streams
+        .marked("o")
+        .selectExpr("t", "map(id, v) AS m", s"$point AS g", "to_variant_object(struct(v)) AS x")
+        .as("o")
+      left
+        .join(streams.marked("d"), expr(condition))
+        .selectExpr("o.m['a']", "d.v", "octet_length(st_asbinary(o.g))", "CAST(o.x AS STRING)")
     }) { job =>
-      assert(job.feed(o("a", "10:00", 1), d("b", "10:05", 2)) == Seq("1 2"))
+      assert(job.feed(o("a", "10:00", 1), d("b", "10:05", 2)) == Seq("""1 2 21 {"v":1}"""))
     }
   }
 

@@ -83,6 +83,19 @@ class NumericSpellingsSuite extends AnyFunSuite with SpellingsTest {
     assert(rejected.getCondition == "STREAMJOIN_BOUND_NOT_CONSTANT")
   }
 
+  test("an absolute difference that equals a constant bounds both sides and is applied as written") {
+    for (
+      equal <- Seq(
+        "abs(unix_micros(d.t) - unix_micros(o.t)) = 300000000",
+        "INTERVAL 5 MINUTES <=> abs(d.t - o.t)"
+      )
+    )
+      running(job(hourly("left_semi", s"o.id = d.id AND $equal")(_).selectExpr("o.v"))) { job =>
+        job.feed(o("a", "10:00", 1), o("a", "10:10", 2), o("a", "10:04", 3))
+        assert(job.feed(d("a", "10:05")) == Seq("1", "2"), equal)
+      }
+  }
+
   test("timestampdiff and datediff bound the join") {
     // A number of whole units, rounded towards zero.
     on("timestampdiff(MINUTE, o.t, d.t) BETWEEN 0 AND 60", Hour + Minute - 1, Minute - 1)
