@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation
-import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
+import org.apache.spark.sql.streamjoin.base.{AnalyzedPlan, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.plans.{PushdownBarrier, RejectedOperator, StatefulNode}
 import org.apache.spark.sql.streamjoin.time.{BatchTime, EventTime}
 
@@ -52,7 +52,7 @@ private[streamjoin] object PreparedQuery {
   /** The query in the form in which it is optimized and run. */
   def of(query: LogicalPlan): LogicalPlan =
     SharedColumns.keepApart(
-      keepJoins(WatermarkPlacement.keep(inlineTimes(BatchTime.of(inlineQueries(query)))))
+      keepJoins(WatermarkPlacement.keep(inlineShared(BatchTime.of(inlineQueries(query)))))
     )
 
   /**
@@ -97,20 +97,35 @@ private[streamjoin] object PreparedQuery {
   }
 
   /**
-   * For `d.t - INTERVAL 1 MINUTE BETWEEN ...` Spark computes the middle once, in an extra column
-   * below the join. That column would be buffered, and messages would name it instead of the user's
-   * column.
+   * For `d.t - INTERVAL 1 MINUTE BETWEEN ...` or `abs(d.v) BETWEEN ...` Spark computes the middle
+   * once, in an extra column below the join. That column would be buffered, messages would name it
+   * instead of the user's column, and a checkpoint would not show what it is computed from.
    */
-  private def inlineTimes(query: LogicalPlan): LogicalPlan =
+  private def inlineShared(query: LogicalPlan): LogicalPlan =
     AnalyzedPlan.rewrite(query) {
-      case node @ (_: Filter | _: Join) if node.isStreaming =>
+      case node @ (_: Filter | _: BinaryNode) if node.isStreaming =>
+        val keepsRows = isOurs(node)
+        def isInlined(definition: CommonExpressionDef) = definition.child.deterministic &&
+          (isOfTime(definition) || keepsRows && !runsOutsideJoin(definition))
         node.transformExpressions {
-          case With(child, definitions) if definitions.forall(isOfTime) =>
+          case With(child, definitions) if definitions.forall(isInlined) =>
             val byId = definitions.map(definition => definition.id -> definition.child).toMap
             child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
         }
     }
 
+  /** A join that may be left to Spark keeps the columns that it has in plain Spark. */
+  private def isOurs(node: LogicalPlan): Boolean = node match {
+    case _: Join if StreamJoinConf.handsOver => false
+    case both => both.children.size == 2 && both.children.forall(_.isStreaming)
+  }
+
   private def isOfTime(definition: CommonExpressionDef): Boolean =
-    definition.child.deterministic && definition.child.references.exists(EventTime.isTime)
+    definition.child.references.exists(EventTime.isTime)
+
+  /** Spark runs a Python function or a subquery in such a column, but not in a join. */
+  private def runsOutsideJoin(definition: CommonExpressionDef): Boolean = definition.child.exists {
+    case _: PythonFuncExpression | _: PlanExpression[_] => true
+    case _ => false
+  }
 }

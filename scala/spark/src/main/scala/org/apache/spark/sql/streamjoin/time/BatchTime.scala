@@ -3,7 +3,7 @@ package org.apache.spark.sql.streamjoin.time
 import java.time.{Instant, ZoneId}
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Filter, Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, BinaryNode, Filter, LogicalPlan}
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.streamjoin.base.AnalyzedPlan
@@ -52,7 +52,8 @@ private[streamjoin] object BatchTime {
   def of(query: LogicalPlan): LogicalPlan = AnalyzedPlan.rewrite(query) {
     case node if node.isStreaming && node.expressions.exists(_.containsPattern(CURRENT_LIKE)) =>
       node match {
-        case join: Join => join.transformExpressions { case OfTheBatch(time) => time }
+        // No join, not even one of streamjoin, may have an expression that is not deterministic.
+        case join: BinaryNode => join.transformExpressions { case OfTheBatch(time) => time }
         // Spark may move a filter into a join, or push it into the join's inputs.
         case filter: Filter => filter.transformExpressions { case WhenOptimized(time) => time }
         // An aggregation allows only deterministic expressions.

@@ -182,6 +182,18 @@ class ChangedParametersSuite extends AnyFunSuite with TemporalTest {
       Seq(streams => sorted(streams).selectExpr("a", "b + 0 AS b"))
     ),
     Case(
+      "temporal join with a value used twice",
+      versionsOf(on = "o.id = d.id AND abs(d.v) BETWEEN 0 AND 100"),
+      Seq("condition" -> versionsOf(on = "o.id = d.id AND abs(d.v - 1) BETWEEN 0 AND 100")),
+      Seq(versionsOf(on = "o.id = d.id AND abs(d.v) >= 0 AND abs(d.v) <= 100"))
+    ),
+    Case(
+      "left join with a value used twice",
+      picked(condition = s"$Hourly AND abs(o.v) BETWEEN 0 AND 100"),
+      Seq("left_condition" -> picked(condition = s"$Hourly AND abs(o.v - 1) BETWEEN 0 AND 100")),
+      Seq(picked(condition = s"$Hourly AND abs(o.v) >= 0 AND abs(o.v) <= 100"))
+    ),
+    Case(
       "days as the key",
       picked(condition = "to_date(o.t) = to_date(d.t)"),
       Seq("equality" -> picked(condition = "date_trunc('DAY', o.t) = date_trunc('DAY', d.t)")),

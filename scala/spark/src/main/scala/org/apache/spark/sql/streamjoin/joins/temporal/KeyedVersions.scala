@@ -64,7 +64,7 @@ final private[temporal] class KeyedVersions(
   }
 
   /** The version of a fact's key in the table, or null. */
-  def newest(fact: UnsafeRow): UnsafeRow = table.get(factKeyOf(fact), right.late)
+  private def newest(fact: UnsafeRow): UnsafeRow = table.get(factKeyOf(fact), right.late)
 
   private def newestOf(version: UnsafeRow): UnsafeRow = table.get(keyOf(version), right.late)
 

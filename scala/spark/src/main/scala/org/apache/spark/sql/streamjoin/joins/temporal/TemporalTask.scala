@@ -159,26 +159,34 @@ final private[temporal] class TemporalTask(
 
   // Join.
 
-  /** Finds matches in the buffer of versions; unmatched facts may still find a version by key. */
+  /** Fills in values of buffered versions, if due facts may join them. */
+  private lazy val previous = values.filter(_ => looksUp).map(new PreviousVersions(spec, state, _))
+
+  /**
+   * Finds matches in the buffer of versions. The other facts may still find a version by key, or
+   * values for their version.
+   */
   private def lookedUp: Iterator[InternalRow] = new RowIterator {
     private lazy val timed = {
       takeInVersions()
       new TimedVersions(spec, state, facts.sorted)
     }
-    private lazy val previous =
-      new PreviousVersions(spec, state, values, fact => keyed.fold[UnsafeRow](null)(_.newest(fact)))
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null
-      while (out == null && timed.next())
-        if (timed.version == null && keyed.isDefined) keyed.get.addFact(timed.fact)
-        else out = resultOf(timed.fact, previous.withValues(timed.fact, timed.version))
+      while (out == null && timed.next()) {
+        val version = previous.fold(timed.version)(_.withValues(timed.fact, timed.version))
+        if (version == null && keyed.isDefined) keyed.get.addFact(timed.fact)
+        else out = resultOf(timed.fact, version)
+      }
       out
     }
   }
 
   private def merged: Iterator[InternalRow] =
-    keyed.fold[Iterator[InternalRow]](Iterator.empty)(_.merged(resultOf))
+    keyed.fold[Iterator[InternalRow]](Iterator.empty)(_.merged { (fact, version) =>
+      resultOf(fact, previous.fold(version)(_.withOldest(fact, version)))
+    })
 
   private val joined = new JoinedRow
   private val toOutput =

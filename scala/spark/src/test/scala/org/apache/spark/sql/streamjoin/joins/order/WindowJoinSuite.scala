@@ -106,6 +106,31 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("rows may have geometries, in a window join and in a join without an equality") {
+    withConf("spark.sql.geospatial.enabled" -> "true") {
+      val point = "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040')"
+      def located(name: String)(streams: Streams) =
+        streams.marked(name).selectExpr("*", s"$point AS g", s"array(struct($point AS h)) AS many").as(name)
+      def joined(streams: Streams) = (located("o")(streams), located("d")(streams))
+      val queries = Seq[Streams => DataFrame](
+        streams => {
+          val (left, right) = joined(streams)
+          Frames.windows(left.join(right, expr("o.id = d.id"), "inner"), following(10))
+        },
+        streams => {
+          val (left, right) = joined(streams)
+          left.join(right, expr("d.t BETWEEN o.t AND o.t + INTERVAL 10 MINUTES AND o.v < d.v"))
+        }
+      )
+      for (query <- SparkTest.part(queries, every = 2))
+        running(job(query(_).selectExpr("o.v", "d.v", "st_srid(o.g)", "st_srid(d.many[0].h)"))) { job =>
+          val seen = job.feed(o("a", "10:00", 1), d("a", "10:05", 2)) ++
+            job.feed(o("x", "11:00", 9), d("y", "11:00", 8))
+          assert(seen == Seq("1 2 0 0"))
+        }
+    }
+  }
+
   private val DayBefore = JoinWindows(Map(Side.Left -> JoinWindow(24 * 60 * Minute, isFollowing = false)))
 
   for (how <- SparkTest.part(Seq("left_outer", "full_outer", "left_anti"), every = 3))

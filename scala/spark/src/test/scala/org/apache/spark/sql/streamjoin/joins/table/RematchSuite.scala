@@ -136,6 +136,21 @@ class RematchSuite extends AnyFunSuite with TableTest {
     }
   }
 
+  test("a condition may use the time of the batch") {
+    withCustomers { people =>
+      val on = "id = customer_id AND current_timestamp() > at AND length(name) < year(now())"
+      val query = new Stream(orders =>
+        timed(orders).join(table(people.root, rematch), expr(on), "left_outer").select("name", "item")
+      )
+      during(query) {
+        query.add(order(1, 1, "Computer"), order(3, 3, "Keyboard"))
+        assert(query.next == Seq("- Keyboard", "John Computer"))
+        people.feed(Row(3, "Ann", "insert"))
+        assert(query.next == Seq("Ann Keyboard"))
+      }
+    }
+  }
+
   test("a windowed count above waits for rows that may still be rematched") {
     withCustomers { people =>
       val counts = new Stream(orders =>

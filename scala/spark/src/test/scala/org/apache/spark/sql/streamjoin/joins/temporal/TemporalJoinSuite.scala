@@ -278,6 +278,17 @@ class TemporalJoinSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  test("a condition may use the time of the batch") {
+    val on = "o.id = d.id AND d.v < year(now()) AND o.t < current_timestamp()"
+    val queries = Seq(temporal(on = s"$on AND current_date() > DATE'2020-01-01'"), asof(on = on))
+    for (query <- SparkTest.part(queries, every = 2))
+      running(job(values(query))) { job =>
+        job.feed(d("a", "10:00", 1), d("b", "10:00", 9999), o("a", "10:05", 1), o("b", "10:05", 2))
+        job.restart()
+        assert(ended(job) == Seq("1 1", "2 -"))
+      }
+  }
+
   test("keys match across types, for -0.0 and NaN, and by the collation of strings") {
     def running1(facts: String, changes: String)(rows: (String, Row)*) =
       running(job { streams =>
