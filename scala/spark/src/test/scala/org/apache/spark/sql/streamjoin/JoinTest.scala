@@ -9,7 +9,9 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.api.python.PythonEvalType
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.catalyst.expressions.PythonUDF
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SparkPlan
@@ -25,7 +27,7 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, St
 import org.apache.spark.sql.streamjoin.analysis.{OptimizedQuery, PreparedQuery}
 import org.apache.spark.sql.streamjoin.joins.interval.{IntervalJoinExec, IntervalJoinKind, StreamIntervalJoin}
 import org.apache.spark.sql.streamjoin.joins.temporal.TemporalKind
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{AnalysisException, DataFrame, Dataset, Encoders, Row}
 import org.apache.spark.util.{Clock, SystemClock}
 
@@ -34,6 +36,14 @@ private[streamjoin] trait JoinTest extends SparkTest { this: AnyFunSuite =>
   import JoinTest._
 
   protected val Hourly: String = "o.id = d.id AND d.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"
+
+  /** Lets queries name `python_function`. No worker runs it. */
+  protected def createPythonFunction(of: DataType): Unit =
+    spark.sessionState.functionRegistry.createOrReplaceTempFunction(
+      "python_function",
+      inputs => PythonUDF("f", null, of, inputs, PythonEvalType.SQL_BATCHED_UDF, udfDeterministic = true),
+      "python_udf"
+    )
 
   /**
    * Orders `o` and deliveries `d`, both `(id STRING, t TIMESTAMP, v INT)`, each with a watermark.

@@ -108,9 +108,7 @@ private[streamjoin] object PreparedQuery {
         def isInlined(definition: CommonExpressionDef) = definition.child.deterministic &&
           (isOfTime(definition) || keepsRows && !runsOutsideJoin(definition))
         node.transformExpressions {
-          case With(child, definitions) if definitions.forall(isInlined) =>
-            val byId = definitions.map(definition => definition.id -> definition.child).toMap
-            child.transform { case CommonExpressionRef(id, _, _) if byId.contains(id) => byId(id) }
+          case common: With if common.defs.forall(isInlined) => CommonValues.inPlace(common)
         }
     }
 

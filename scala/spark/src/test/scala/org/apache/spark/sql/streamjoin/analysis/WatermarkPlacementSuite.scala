@@ -2,8 +2,6 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.api.python.PythonEvalType
-import org.apache.spark.sql.catalyst.expressions.PythonUDF
 import org.apache.spark.sql.catalyst.plans.logical.BatchEvalPython
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.functions.expr
@@ -48,12 +46,7 @@ class WatermarkPlacementSuite extends AnyFunSuite with JoinTest {
   }
 
   test("a Python function below withWatermark is computed once") {
-    spark.sessionState.functionRegistry.createOrReplaceTempFunction(
-      "python_function",
-      inputs =>
-        PythonUDF("f", null, IntegerType, inputs, PythonEvalType.SQL_BATCHED_UDF, udfDeterministic = true),
-      "python_udf"
-    )
+    createPythonFunction(IntegerType)
     val streams = newStreams()
     val frame = joined(computed(streams, "python_function(v) AS x"), streams).selectExpr("o.v", "o.x")
     val query = frame.asInstanceOf[ClassicDataset[Row]].queryExecution.analyzed

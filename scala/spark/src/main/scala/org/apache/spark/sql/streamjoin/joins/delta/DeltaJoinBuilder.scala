@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.optimizer.CollapseProject
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streamjoin.analysis.CommonValues
 import org.apache.spark.sql.streamjoin.arrangement.source.ChangesTable
 import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
@@ -106,9 +107,8 @@ private[streamjoin] object DeltaJoinBuilder {
    * below the operator (`RewriteWithExpression`). The rows of an index have no such column.
    */
   private def computedInPlace(expression: Expression): Expression = expression.transformUp {
-    case With(child, definitions) if !definitions.forall(of => CollapseProject.isCheap(of.child)) =>
-      val values = definitions.map(of => of.id -> of.child).toMap
-      child.transformUp { case CommonExpressionRef(id, _, _) if values.contains(id) => values(id) }
+    case common: With if !common.defs.forall(of => CollapseProject.isCheap(of.child)) =>
+      CommonValues.inPlace(common)
   }
 
   /** A row must pass the same conditions when it is removed as when it was added. */

@@ -3,8 +3,6 @@ package org.apache.spark.sql.streamjoin.joins.interval
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.api.python.PythonEvalType
-import org.apache.spark.sql.catalyst.expressions.PythonUDF
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.{JoinTest, SqlTest}
 import org.apache.spark.sql.types.TimestampType
@@ -138,12 +136,7 @@ class CarriedRejectionsSuite extends AnyFunSuite with SqlTest {
   }
 
   test("a value computed by a Python function is rejected") {
-    spark.sessionState.functionRegistry.createOrReplaceTempFunction(
-      "python_function",
-      inputs =>
-        PythonUDF("f", null, TimestampType, inputs, PythonEvalType.SQL_BATCHED_UDF, udfDeterministic = true),
-      "python_udf"
-    )
+    createPythonFunction(TimestampType)
     rejects(s"$since AND d.t <= python_function(o.until)", "is computed by a Python function")
     rejects(s"$since AND d.t <= greatest(o.t, python_function(o.until))", "is computed by a Python function")
   }
