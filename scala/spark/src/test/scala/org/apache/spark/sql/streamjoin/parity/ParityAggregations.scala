@@ -2,7 +2,6 @@ package org.apache.spark.sql.streamjoin.parity
 
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions.{col, count, expr, max, session_window, sum, udaf, window}
-import org.apache.spark.sql.streamjoin.SparkTest
 import org.apache.spark.sql.{Encoder, Encoders}
 
 import ParityCase.{frame, sql}
@@ -156,9 +155,5 @@ private[streamjoin] object ParityAggregations {
     override def outputEncoder: Encoder[String] = Encoders.STRING
   }
 
-  /** Spark 4.1 runs no join of two streams in update mode. */
-  private val areUpdatesSparks = !SparkTest.isSpark41
-
-  val cases: Seq[ParityCase] =
-    aggregations ++ duplicates ++ (if (areUpdatesSparks) updates else Nil)
+  val cases: Seq[ParityCase] = aggregations ++ duplicates ++ updates
 }

@@ -18,15 +18,40 @@ final private[streamjoin] case class KeyPart(
 
 private[streamjoin] object KeyPart {
 
-  /** The required value of a key column, in terms of known columns. */
-  def of(
-      column: Attribute,
+  /**
+   * The values with which the columns of a key are looked up, in terms of known columns; some may
+   * be constants.
+   */
+  def ofKey(key: Seq[Attribute], known: AttributeSet, conditions: Seq[Expression]): Option[Seq[KeyPart]] =
+    Some(parts(key, known, conditions)).filter(_.size == key.size).map(_.map(_._2))
+
+  /** The columns that the conditions equate with known columns or with constants. */
+  def equated(columns: Seq[Attribute], known: AttributeSet, conditions: Seq[Expression]): Seq[Attribute] =
+    parts(columns, known, conditions).map(_._1)
+
+  /** Empty if all are constants: each row would find the same ones. */
+  private def parts(
+      columns: Seq[Attribute],
       known: AttributeSet,
+      conditions: Seq[Expression]
+  ): Seq[(Attribute, KeyPart)] = {
+    def isConstant(value: Expression) = value.foldable
+    def isKnown(value: Expression) = value.references.nonEmpty && value.references.subsetOf(known)
+    val found = for {
+      column <- columns
+      part <- of(column, isKnown, conditions).orElse(of(column, isConstant, conditions))
+    } yield column -> part
+    if (found.exists { case (_, part) => part.probe.references.nonEmpty }) found else Nil
+  }
+
+  private def of(
+      column: Attribute,
+      isValue: Expression => Boolean,
       conditions: Seq[Expression]
   ): Option[KeyPart] = {
     def side(condition: Expression, key: Expression, other: Expression, nullSafe: Boolean): Option[KeyPart] =
       Option
-        .when(isColumn(key, column) && other.references.nonEmpty && other.references.subsetOf(known))(other)
+        .when(isColumn(key, column) && isValue(other))(other)
         .map { probe =>
           val typed =
             if (probe.dataType == column.dataType) probe

@@ -66,9 +66,8 @@ private[streamjoin] object DeltaPath {
       val found = for {
         input <- left.toSeq
         index <- inputs(input).arrangement.meta.keys.indices
-        parts = inputs(input).arranged.key(index).map(column => KeyPart.of(column, known, waiting))
-        if parts.forall(_.isDefined)
-      } yield (input, index, parts.flatten)
+        parts <- KeyPart.ofKey(inputs(input).arranged.key(index), known, waiting)
+      } yield (input, index, parts)
       if (found.isEmpty) throw unreachable(join, from, left, known, waiting)
       val (input, index, parts) = found.minBy { case (input, index, parts) =>
         (isUnique(inputs(input), index), parts.size) match {
@@ -99,7 +98,7 @@ private[streamjoin] object DeltaPath {
       conditions: Seq[Expression]
   ): AnalysisException = {
     val candidates = left.toSeq.sorted.map { input =>
-      input -> join.inputs(input).rows.filter(column => KeyPart.of(column, known, conditions).isDefined)
+      input -> KeyPart.equated(join.inputs(input).rows, known, conditions)
     }
     candidates.find(_._2.nonEmpty) match {
       case Some((input, columns)) =>

@@ -230,10 +230,12 @@ private[streamjoin] object TableJoin {
       .map(_.transform { case attribute: Attribute => values.getOrElse(attribute, attribute) })
     val conditions = inCondition ++ filters
     val known = stream.outputSet
-    def parts(index: Int) = rows.key(index).map(column => KeyPart.of(column, known, conditions))
-    val indexes = arrangement.meta.keys.indices.filter(parts(_).forall(_.isDefined))
-    if (indexes.isEmpty) {
-      val equal = columns.filter(column => KeyPart.of(column, known, conditions).isDefined)
+    val usable = for {
+      index <- arrangement.meta.keys.indices
+      parts <- KeyPart.ofKey(rows.key(index), known, conditions)
+    } yield index -> parts
+    if (usable.isEmpty) {
+      val equal = KeyPart.equated(columns, known, conditions)
       if (equal.isEmpty && conditions.nonEmpty)
         throw rejected(
           table,
@@ -247,8 +249,8 @@ private[streamjoin] object TableJoin {
         "columns" -> equal.map(_.name).mkString("[", ", ", "]")
       )
     }
-    val index = bestOf(indexes, arrangement.meta, isKept)
-    val key = parts(index).flatten
+    val index = bestOf(usable.map(_._1), arrangement.meta, isKept)
+    val key = usable.toMap.apply(index)
     TableJoin(
       stream,
       table,

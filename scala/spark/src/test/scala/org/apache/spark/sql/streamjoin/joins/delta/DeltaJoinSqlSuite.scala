@@ -118,6 +118,32 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("a column of a key may be equal to a constant") {
+    val own = newFolder("of tenants")
+    val people = maintainer(
+      "tenant STRING, id INT, op STRING",
+      Seq(Seq("tenant", "id")),
+      Some("op"),
+      root = s"$own/people"
+    )
+    val visits =
+      maintainer("v INT, id INT, op STRING", Seq(Seq("v"), Seq("id")), Some("op"), root = s"$own/visits")
+    val text = "SELECT p.id, v.v FROM STREAM people p JOIN STREAM visits v ON p.id = v.id AND p.tenant = 'eu'"
+    withConf("spark.streamjoin.arrangements" -> own)(during(people, visits) {
+      people.feed(Row("eu", 1, "insert"), Row("us", 1, "insert"), Row("us", 2, "insert"))
+      visits.feed(Row(10, 1, "insert"), Row(20, 2, "insert"))
+      val reader = new Reader(newFolder())(spark.sql(text))
+      during(reader) {
+        reader.settle()
+        visits.feed(Row(11, 1, "insert"), Row(21, 2, "insert"))
+        people.feed(Row("eu", 2, "insert"))
+        visits.feed(Row(10, 1, "delete"))
+        reader.settle()
+        assert(reader.sum() == Map("1 11" -> 1L, "2 20" -> 1L, "2 21" -> 1L))
+      }
+    })
+  }
+
   test("a view of a delta join can be created and read, and passes on what goes") {
     val own = newFolder("more")
     val here =

@@ -2,8 +2,8 @@ package org.apache.spark.sql.streamjoin.joins.table
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.{AnalysisException, Row}
+import org.apache.spark.sql.functions.{expr, lit}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 /** Joins with tables as users write them, and the messages for mistakes. */
 class TableEdgesSuite extends AnyFunSuite with TableTest {
@@ -32,6 +32,47 @@ class TableEdgesSuite extends AnyFunSuite with TableTest {
       }
       def written = start(orders => table(people.root).join(orders, expr("id = customer_id")))
       assert(rejected("STREAMJOIN_TABLE.ON_THE_LEFT")(written).contains("Write the stream first"))
+    }
+  }
+
+  test("a column of the key may be equal to a constant, as written or as the optimizer finds") {
+    val people = maintainer("tenant STRING, id INT, name STRING", Seq(Seq("tenant", "id")))
+    def joined(query: DataFrame => DataFrame) = new Stream({ orders =>
+      orders
+        .selectExpr("*", "IF(order_id < 3, 'eu', 'us') AS region")
+        .createOrReplaceTempView("edge_orders")
+      table(people.root).createOrReplaceTempView("edge_people")
+      query(spark.table("edge_orders")).select("name", "item")
+    })
+    val ofId = "id = customer_id"
+    val queries = Seq(
+      joined(_.join(spark.table("edge_people"), expr(s"tenant = 'eu' AND $ofId"))),
+      joined(_.join(spark.table("edge_people").where("tenant <=> 'eu'"), expr(ofId))),
+      joined(_.withColumn("of", lit("eu")).join(spark.table("edge_people"), expr(s"tenant = of AND $ofId"))),
+      // The optimizer removes the equality of the columns.
+      joined { _ =>
+        spark.sql(s"SELECT * FROM edge_orders, edge_people WHERE $ofId AND tenant = region AND region = 'eu'")
+      }
+    )
+    val rematching = joined { orders =>
+      timed(orders).join(table(people.root, rematch), expr(s"tenant = 'eu' AND $ofId"), "left_outer")
+    }
+    def constant(condition: String): Any =
+      start(_.join(table(people.root), expr(condition)).select("name", "item"))
+    during(people) {
+      people.feed(Row("eu", 1, "John"), Row("us", 1, "Jack"), Row("us", 3, "Frank"), Row("eu", 2, "Anna"))
+      during(queries: _*) {
+        queries.foreach(_.add(items: _*))
+        queries.foreach(query => assert(query.all == Seq("Anna Mouse", "John Computer")))
+      }
+      during(rematching) {
+        assert(rematching.add(items: _*).next == Seq("- Keyboard", "Anna Mouse", "John Computer"))
+        people.feed(Row("us", 3, "Frank"), Row("eu", 3, "Franz"))
+        rematching.add(Row(4, 4, "Screen"))
+        assert(rematching.next == Seq("- Screen", "Franz Keyboard"))
+      }
+      rejected("STREAMJOIN_TABLE.NO_EQUALITY")(constant("tenant = 'eu' AND id = 1"))
+      assert(rejected("STREAMJOIN_TABLE_KEY")(constant(s"name = 'John' AND $ofId")).contains("[id, name]"))
     }
   }
 
