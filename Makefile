@@ -146,9 +146,11 @@ other-lines:
 # What CI runs on a line other than the default one: lint of the line's own files, and the tests that depend on the
 # line. Every sixth trace runs, and every 40th query of the parity suite.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
-test-line: $(JAR) $(ENVIRONMENT)/.installed $(FILES_JAR) ## run a part of the tests on another line (SPARK=4.3): traces, a part of parity, SQL, old checkpoints, a demo
+test-line: ## run a part of the tests on another line (SPARK=4.3): traces, a part of parity, SQL, old checkpoints, a demo
 	@$(MAKE) $(LANES) --jobs=2 \
 		test-line-scala test-line-python
+
+test-line-scala test-line-python: $(JAR) $(ENVIRONMENT)/.installed $(FILES_JAR)
 
 test-line-scala:
 	@$(subst -Dspark=,-Dtests=line -Dspark=,$(SBT)) scalafmtCheckAll "spark/scalafix --check $(call of_line,main)" \
