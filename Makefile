@@ -144,9 +144,10 @@ other-lines:
 	@echo $(filter-out $(DEFAULT_SPARK),$(LINES))
 
 # What CI runs on a line other than the default one: lint of the line's own files, and the tests that depend on the
-# line. Every sixth trace runs, and every 40th query of the parity suite.
+# line. Every sixth trace runs, and every 40th query of the parity suite; with STREAMJOIN_SEEDS=20 STREAMJOIN_PARITY=all,
+# everything runs, and a demo.
 of_line = $(patsubst %,--files=%,$(shell find scala/spark/src/$(1) -path '*/scala-spark-*$(SPARK)*' -name '*.scala'))
-test-line: ## run a part of the tests on another line (SPARK=4.3): traces, a part of parity, SQL, old checkpoints, a demo
+test-line: ## run a part of the tests on another line (SPARK=4.3): traces, a part of parity, SQL, old checkpoints
 	@$(MAKE) $(LANES) --jobs=2 \
 		test-line-scala test-line-python
 
@@ -157,9 +158,10 @@ test-line-scala:
 		"spark/Test/scalafix --check $(call of_line,test)" \
 		"spark/testOnly *TraceSuite *ParitySuite *AsOfJoinSuite *SqlTextsSuite"
 
+test-line-python: export STREAMJOIN_TESTS := line
 test-line-python:
 	@$(VENV)/python -m pytest tests/test_session.py tests/test_golden.py tests/test_take_over.py \
-		tests/test_demo.py::test_orders_deliveries $(PYTEST_FLAGS)
+		$(if $(STREAMJOIN_SEEDS),tests/test_demo.py::test_orders_deliveries) $(PYTEST_FLAGS)
 
 test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.installed) ## continue one checkpoint on all Spark lines, from the oldest to the newest; try the wheel as the README says
 	.venv/bin/python -m pytest $(LAST) $(PYTEST_FLAGS)
