@@ -1,5 +1,6 @@
 package org.apache.spark.sql.streamjoin.upsert
 
+import java.nio.file.{Files, Path}
 import java.sql.DriverManager
 import java.time.ZoneId
 import java.util.UUID
@@ -275,6 +276,20 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
       rejected("STREAMJOIN_UPSERT_BATCH.TARGET_RESTORED")(query.run(shop, "t", "a"))
         .contains("is 1, so it lacks changes")
     )
+  }
+
+  test("a query that was killed before its first batch began is not one of an earlier version") {
+    val (shop, other) = (new Shop, new Shop)
+    Seq(shop, other).foreach(_.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)"))
+    val query = new Query()
+    query.batch(shop, "t", "a")(ThreeRows: _*)
+    // Only the offsets of the batch are left.
+    SparkTest.forgetCommit(query.checkpoint)
+    val record = Path.of(query.checkpoint, TargetLog.Directory, "0")
+    SparkTest.remove(record)
+    query.run(other, "t", "a")
+    assert(other.rows("SELECT COUNT(*) FROM t") == Seq("3"))
+    assert(Files.readString(record).contains("\"micros\":true"))
   }
 
   test("a batch without changes is recorded and nothing else") {
