@@ -1,14 +1,16 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import java.nio.file.{Files, Path}
-import java.sql.DriverManager
+import java.sql.{Connection, DriverManager}
 import java.time.ZoneId
-import java.util.UUID
+import java.util.{Properties, UUID}
 
+import scala.collection.mutable
 import scala.util.Using
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.jdbc.JdbcDialects
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -303,6 +305,29 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
   }
 
+  test("a database that ends idle connections while tasks write") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
+    val memory = MemoryStream[Row](Encoders.row(StructType.fromDDL(columns)), spark)
+    val options = Map("url" -> shop.url, "dbtable" -> "t", "driver" -> classOf[ImpatientDriver].getName)
+    val query = Upsert
+      .into(memory.toDF(), options)
+      .key("a")
+      .writeStream
+      .option("checkpointLocation", newFolder())
+      .start()
+    try {
+      ImpatientDriver.isImpatient = true
+      memory.addData(ThreeRows)
+      query.processAllAvailable()
+      assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
+      assert(shop.tables == Set("T", "STREAMJOIN_BATCHES"))
+    } finally {
+      ImpatientDriver.isImpatient = false
+      query.stop()
+    }
+  }
+
   test("nulls in a key, in a table without an index") {
     val shop = new Shop
     shop.run("CREATE TABLE t (a INT, b VARCHAR(9), v INT)")
@@ -380,5 +405,27 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(
       many.startsWith("SELECT COUNT(*) FROM u WHERE (n IN (1, ") && many.endsWith(", 1000) OR n IN (1001))")
     )
+  }
+}
+
+/** As soon as a task has a connection, those of the driver have been idle for too long. */
+class ImpatientDriver extends org.h2.Driver {
+  override def connect(url: String, info: Properties): Connection = {
+    val made = super.connect(url, info)
+    if (ImpatientDriver.isImpatient) ImpatientDriver.noteConnection(made)
+    made
+  }
+}
+
+object ImpatientDriver {
+  @volatile var isImpatient: Boolean = false
+  private val ofDriver = mutable.ArrayBuffer.empty[Connection]
+
+  private def noteConnection(made: Connection): Unit = synchronized {
+    if (TaskContext.get() == null) ofDriver += made
+    else {
+      ofDriver.foreach(_.close())
+      ofDriver.clear()
+    }
   }
 }
