@@ -200,7 +200,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     }
 
   private def markersIn(connection: Connection): Markers =
-    JdbcNames.markers(database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of).map(_.name))
+    JdbcNames.markers(database.columnsOf(connection, table))
 
   /** The name of the target in the database, or else as given by the user. */
   private def tableIn(connection: Connection): String = {

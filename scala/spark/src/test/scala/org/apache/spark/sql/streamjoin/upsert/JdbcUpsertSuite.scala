@@ -1,7 +1,7 @@
 package org.apache.spark.sql.streamjoin.upsert
 
 import java.nio.file.{Files, Path}
-import java.sql.{Connection, DriverManager}
+import java.sql.{Connection, DriverManager, SQLException}
 import java.time.ZoneId
 import java.util.{Properties, UUID}
 
@@ -11,6 +11,7 @@ import scala.util.Using
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.datasources.jdbc.JdbcOptionsInWrite
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.jdbc.JdbcDialects
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -335,6 +336,18 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     query.batch(shop, "t", "a", "b")(Row(1, null, 1, 1), Row(null, null, 2, 1), Row(1, "x", 3, 1))
     query.batch(shop, "t", "a", "b")(Row(1, null, 1, -1), Row(1, null, 7, 1), Row(null, null, 2, -1))
     assert(shop.rows("SELECT a, b, v FROM t ORDER BY v") == Seq("1,x,3", "1,null,7"))
+  }
+
+  test("a table that cannot be looked at is not taken for one of the user's") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT, \"b\" INT)")
+    val database = new Database(new JdbcOptionsInWrite(Map("url" -> shop.url, "dbtable" -> "t")))
+    val connection = DriverManager.getConnection(shop.url)
+    try {
+      assert(database.hasColumns(connection, "t", Seq("A", "b")))
+      assert(!database.hasColumns(connection, "t", Seq("b", "c")))
+    } finally connection.close()
+    intercept[SQLException](database.hasColumns(connection, "t", Seq("b")))
   }
 
   test("a table beside another one") {
