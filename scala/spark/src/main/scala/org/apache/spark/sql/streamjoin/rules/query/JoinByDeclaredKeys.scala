@@ -1,7 +1,15 @@
 package org.apache.spark.sql.streamjoin.rules.query
 
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
-import org.apache.spark.sql.catalyst.expressions.{And, Attribute, EqualTo, Expression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  And,
+  Attribute,
+  AttributeMap,
+  AttributeSet,
+  EqualTo,
+  Expression
+}
 import org.apache.spark.sql.catalyst.plans.Cross
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -42,12 +50,13 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
 
   private def ofTables(plan: LogicalPlan): LogicalPlan = {
     lazy val all = conditions(plan)
+    def isTied(join: Join) = all.exists(columns => join.children.forall(_.output.exists(columns.contains)))
     withConditions(
       plan,
       join =>
         for {
           key <- keyOfTable(join)
-          if !all.exists(condition => join.children.forall(isOf(_, condition)))
+          if !isTied(join)
           found <- condition(join.left, join.right, key)
         } yield found
     )
@@ -64,13 +73,27 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
       case LookedUpTable(table, _) => table.options.open().meta.keys.head
     }
 
-  private def conditions(plan: LogicalPlan): Seq[Expression] = plan
-    .collect {
-      case filter: Filter => Seq(filter.condition)
-      case join: Join => join.condition.toSeq
+  /**
+   * The columns of each condition, and those from which they are computed: an outer block may know
+   * the columns of the join under other names.
+   */
+  private def conditions(plan: LogicalPlan): Seq[AttributeSet] = {
+    val sources = AttributeMap(plan.collect { case Project(list, _) => list }.flatten.collect {
+      case alias: Alias => alias.toAttribute -> alias.references
+    })
+    def withSources(columns: AttributeSet): AttributeSet = {
+      val all = AttributeSet.fromAttributeSets(columns.toSeq.flatMap(sources.get(_)) :+ columns)
+      if (all.size == columns.size) all else withSources(all)
     }
-    .flatten
-    .flatMap(PredicateParts.conjuncts)
+    plan
+      .collect {
+        case filter: Filter => Seq(filter.condition)
+        case join: Join => join.condition.toSeq
+      }
+      .flatten
+      .flatMap(PredicateParts.conjuncts)
+      .map(condition => withSources(condition.references))
+  }
 
   private def isOf(side: LogicalPlan, condition: Expression): Boolean =
     condition.references.exists(side.outputSet.contains)

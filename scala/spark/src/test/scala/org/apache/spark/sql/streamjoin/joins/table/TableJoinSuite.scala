@@ -307,15 +307,21 @@ class TableJoinSuite extends AnyFunSuite with TableTest {
       )
       val outer =
         query("order_id", s"SELECT name, item FROM (SELECT * $from JOIN people AS p) WHERE customer_id < 3")
+      // The condition knows the columns of both inputs by other names.
+      val renamed = query(
+        "order_id",
+        s"SELECT name, item FROM (SELECT customer_id AS buyer, p.id AS person, name, item $from JOIN people AS p) WHERE buyer = person"
+      )
       during(people, towns) {
         loaded(people)
-        during(inner, right, comma, using, outer) {
-          Seq(inner, right, comma, using, outer).foreach(_.add(items: _*))
+        during(inner, right, comma, using, outer, renamed) {
+          Seq(inner, right, comma, using, outer, renamed).foreach(_.add(items: _*))
           assert(inner.all == Seq("John Computer", "John Mouse"))
           assert(right.all == Seq("- Keyboard", "John Computer", "John Mouse"))
           assert(comma.all == Seq("John Computer", "John Mouse"), "the condition counts, not the key")
           assert(using.all == Seq("John Mouse"))
           assert(outer.all == Seq("Frank Mouse", "John Computer"))
+          assert(renamed.all == Seq("John Computer", "John Mouse"), "the condition counts, not the key")
         }
         def start(text: String): Any = during(query("order_id", text))(())
         rejected("STREAMJOIN_TABLE.JOIN_TYPE")(start(s"SELECT * $from CROSS JOIN people"))
