@@ -6,6 +6,7 @@ Errors are checked by their condition and by the fix that they name.
 import json
 import pydoc
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -14,6 +15,9 @@ import pytest
 from conftest import LINE, LINES, LONG, Run, rejected, run
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+from pyspark.sql.connect.streaming.query import StreamingQuery as ConnectQuery
+from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as ConnectWriter
 
 import streamjoin as sj
 from streamjoin._packaging import jars as packaged
@@ -322,6 +326,24 @@ def test_other_objects_than_a_function_takes(spark: SparkSession) -> None:
         ("sj.check takes a SparkSession, not DataFrame.", lambda: sj.check(spark.range(1))),  # type: ignore[arg-type]
     ):
         rejected("STREAMJOIN_WRONG_ARGUMENT", call, fix)
+
+
+def test_other_objects_of_spark_connect_than_a_function_takes() -> None:
+    frame: Any = object.__new__(ConnectDataFrame)
+    query: Any = object.__new__(ConnectQuery)
+    writer: Any = object.__new__(ConnectWriter)
+    for fix, call in (
+        ("before writeStream, not DataStreamWriter.", lambda: sj.bounds(writer)),
+        ("before writeStream, not StreamingQuery.", lambda: sj.bounds(query)),
+        ("before writeStream, not DataStreamWriter.", lambda: sj.evolution(writer, "checkpoint")),
+        ("sj.join takes two DataFrames, not DataStreamWriter.", lambda: sj.join(frame, writer, "id")),
+        ("sj.versions(changes, key=...) as its second argument", lambda: sj.temporal_join(frame, frame, "id")),
+        ("sj.check takes a SparkSession, not DataFrame.", lambda: sj.check(frame)),
+    ):
+        rejected("STREAMJOIN_WRONG_ARGUMENT", call, fix)
+    # Such a DataFrame has every attribute, as a column.
+    for of_query in (sj.late_rows, lambda one: sj.why(one, "id = 1"), lambda one: sj.report(one, "x.html")):
+        rejected("STREAMJOIN_NOT_A_STREAM.QUERY", partial(of_query, frame), "and this is a DataFrame.")
 
 
 def test_help_and_completion_know_the_functions() -> None:

@@ -4,17 +4,17 @@ import re
 
 from pyspark.sql import DataFrame
 
-from streamjoin._spark.extension import is_connect
+from streamjoin._spark.extension import is_instance
 from streamjoin.errors import StreamJoinError
 
 
 def require_type(kind: type, found: object, call: str, wanted: str) -> None:
-    """Reject an object of the wrong type; objects of Spark Connect are not checked.
+    """Reject an object of the wrong type.
 
     Raises:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``.
     """
-    if not isinstance(found, kind) and not is_connect(found):
+    if not is_instance(found, kind):
         raise StreamJoinError("STREAMJOIN_WRONG_ARGUMENT", call=call, wanted=wanted, found=_describe_type(found))
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamjoin._spark.extension import is_connect
+from streamjoin._spark.extension import is_connect, is_instance
 from streamjoin.errors import StreamJoinError
 
 
@@ -15,15 +15,15 @@ def session_of(query: object, call: str, more: str = "") -> SparkSession:
     Raises:
         StreamJoinError: ``STREAMJOIN_NOT_A_STREAM`` if it is no query.
     """
-    if is_connect(query) and hasattr(query, "runId"):
-        return cast(SparkSession, cast(Any, query)._session)
-    if not isinstance(query, StreamingQuery):
+    if not is_instance(query, StreamingQuery):
         raise StreamJoinError(
             "STREAMJOIN_NOT_A_STREAM.QUERY",
             call=call,
             type=type(query).__name__,
             more=f", {more}" if more else "",
         )
+    if is_connect(query):
+        return cast(SparkSession, cast(Any, query)._session)
     active = SparkSession.active()
-    own = query._jsq.sparkSession()
+    own = cast(StreamingQuery, query)._jsq.sparkSession()
     return active if own == active._jsparkSession else SparkSession(active.sparkContext, own)
