@@ -114,6 +114,11 @@ def test_the_pure_client_has_no_py4j() -> None:
     assert run([str(CLIENT), "-c", found]).strip() == "[False, False, True]"
 
 
+def test_the_pure_client_cannot_configure_a_session() -> None:
+    program = "import streamjoin as sj; from pyspark.sql import SparkSession; sj.configure(SparkSession.builder)"
+    assert "[STREAMJOIN_SPARK_CONNECT]" in run([str(CLIENT), "-c", program], expect=1)
+
+
 SERVER_WITHOUT_THE_EXTENSION = """
 import streamjoin as sj
 from pyspark.sql import SparkSession

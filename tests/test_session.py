@@ -222,6 +222,12 @@ def test_what_configure_says_about_a_builder(python: Run, builder: str, conditio
     assert python(f"{PROGRAM}rejects(lambda: sj.configure({builder}))\n").split() == [condition]
 
 
+def test_configure_sees_the_server_that_the_environment_names(python: Run) -> None:
+    program = f"{PROGRAM}rejects(lambda: sj.configure(SparkSession.builder))\n"
+    assert python(program, SPARK_REMOTE="sc://host").split() == ["STREAMJOIN_SPARK_CONNECT"]
+    assert python(program, SPARK_REMOTE="local[2]").split() == ["fine"]
+
+
 # Checks -------------------------------------------------------------------------------------------
 
 

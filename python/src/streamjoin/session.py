@@ -1,7 +1,10 @@
 """Functions to configure and check a Spark session with streamjoin, and to list what its joins keep and drop."""
 
+import os
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.util import is_remote_only
 
 from streamjoin._arguments.checks import require_dataframes, require_type
 from streamjoin._arguments.queries import session_of
@@ -30,7 +33,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         StreamJoinError: ``STREAMJOIN_WRONG_ARGUMENT``; ``STREAMJOIN_JAR_MISSING``; ``STREAMJOIN_JAR_VERSION``;
             ``STREAMJOIN_SPARK_VERSION``; ``STREAMJOIN_SPARK_ALREADY_RUNNING`` if a SparkContext runs without the
             extension, because ``getOrCreate()`` would silently return its session; ``STREAMJOIN_SPARK_CONNECT`` if the
-            builder connects to a server, because only the server decides on its extensions.
+            builder connects to a server, by ``remote(...)`` or ``SPARK_REMOTE``, because only the server decides on its
+            extensions.
 
     Example:
         >>> spark = configure(SparkSession.builder.appName("orders")).getOrCreate()
@@ -44,7 +48,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def _reject_remote(builder: SparkSession.Builder) -> None:
-    if is_connect(builder) or str(builder._options.get("spark.remote", "")).startswith("sc://"):
+    # As SparkSession.Builder.getOrCreate decides; `pyspark --remote` sets the variable.
+    address = str(builder._options.get("spark.remote", os.environ.get("SPARK_REMOTE", "")))
+    if is_connect(builder) or is_remote_only() or address.startswith("sc://"):
         raise StreamJoinError(
             "STREAMJOIN_SPARK_CONNECT",
             call="sj.configure",
