@@ -2,12 +2,14 @@ package org.apache.spark.sql.streamjoin.front.functions
 
 import java.util.Locale
 
+import scala.util.Try
+
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.arrangement.maintain.Arrange
@@ -153,12 +155,20 @@ private[streamjoin] object TableFunction {
     val query = call.arguments.text("query")
     val checkpoint = QueriesByName
       .checkpoint(session, query)
-      .orElse(Option.when(query.contains("/"))(new Path(query)))
+      .orElse(folder(session, query))
       .getOrElse(throw call.noQuery("that runs, or was started from here"))
     val looked = new CheckpointInspector(session, checkpoint)
     val running = QueriesByName.running(session, query)
     planOf(new Why(looked, call.arguments.text("condition"), call.arguments[Int]("batches"), running).answer)
   }
+
+  /** The name of a folder in the working directory looks like that of an unknown query. */
+  private def folder(session: SparkSession, path: String): Option[Path] =
+    Try(new Path(path)).toOption.filter { checkpoint =>
+      def metadata = new Path(checkpoint, "metadata")
+      def hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+      path.contains("/") || checkpoint.getFileSystem(hadoopConf).exists(metadata)
+    }
 
   private def figures(call: Call): LogicalPlan = {
     val query = call.arguments.text("query")

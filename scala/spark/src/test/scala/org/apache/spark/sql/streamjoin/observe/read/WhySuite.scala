@@ -1,5 +1,8 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
+import java.nio.file.{Files, Path}
+import java.util.UUID
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
@@ -59,6 +62,10 @@ class WhySuite extends AnyFunSuite with JoinTest {
         assert(none.head.getString(3).contains("nor among the late rows"))
         job.stop()
         assert(outcomes(why(job.checkpoint, "id = 'b'")) == Seq("o left"))
+        // The path of a folder in the working directory has no slash.
+        val link = Files.createSymbolicLink(Path.of(s"why-${UUID.randomUUID()}"), Path.of(job.checkpoint))
+        try assert(outcomes(why(link.toString, "id = 'b'")) == Seq("o left"))
+        finally Files.delete(link)
       }
     }
   }
