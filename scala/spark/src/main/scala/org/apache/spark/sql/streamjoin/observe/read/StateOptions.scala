@@ -16,7 +16,7 @@ final private[streamjoin] class StateOptions(val options: CaseInsensitiveStringM
   lazy val checkpoint: CheckpointInspector = new CheckpointInspector(
     session,
     text(Checkpoint).fold {
-      val query = text(Query).get
+      val query = text(Query).getOrElse(throw rejected(Checkpoint, "", "the path of a checkpoint"))
       QueriesByName
         .checkpoint(session, query)
         .getOrElse(

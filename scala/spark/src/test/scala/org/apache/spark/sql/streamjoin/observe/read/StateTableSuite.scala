@@ -159,6 +159,7 @@ class StateTableSuite extends AnyFunSuite with TemporalTest {
     val empty = newFolder()
     assert(rejected(empty).startsWith("STREAMJOIN_NO_STATE.NO_OPERATOR"))
     assert(files(empty) == Seq(empty))
+    assert(rejected(" ").contains("It takes the path of a checkpoint"))
     val job = this.job(hourly())
     job.runOnce(o("a", "10:00", 1))
     assert(rejected(job.checkpoint, "operator" -> "2").contains("1 (inner interval join)"))
