@@ -325,7 +325,8 @@ def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkey
     rejected("STREAMJOIN_NO_FIGURES.HISTORY", of_others, "has no batch of")
     rejected("STREAMJOIN_NOT_A_STREAM.QUERY", lambda: sj.report(spark.range(1), out), "the path of a history")  # type: ignore[arg-type]
     rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.report(ran.query, None), "the file to write")  # type: ignore[arg-type]
-    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.watch(ran.query, interval=0), "seconds")
+    for interval in (0, float("nan"), True):
+        rejected("STREAMJOIN_WRONG_ARGUMENT", partial(sj.watch, ran.query, interval=interval), "seconds")
     without = spark.readStream.format("rate").load().writeStream.format("noop")
     query = without.start(checkpointLocation=str(tmp_path / "without"))
     try:

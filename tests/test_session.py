@@ -316,6 +316,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert run([*module, "jar", "--spark", LINE]) == f"{jar_path(LINE)}\n"
     assert "STREAMJOIN_SPARK_VERSION.PACKAGE" in run([*module, "jar", "--spark", "4.0"], expect=1)
     assert run([*module, "version"]) == f"{sj.__version__}\n"
+    assert "-1 is not a positive number" in run([*module, "watch", "history", "--interval", "-1"], expect=2)
     no_jar = "from streamjoin._packaging import jars; from streamjoin import __main__ as m; import pathlib, sys; "
     no_jar += f"jars._FOLDER = pathlib.Path({str(tmp_path)!r}); sys.argv[1:] = ['jar']; sys.exit(m.main())"
     assert "[STREAMJOIN_JAR_MISSING.PACKAGE]" in run([sys.executable, "-c", no_jar], expect=1)

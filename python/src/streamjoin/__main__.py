@@ -1,6 +1,8 @@
 """``python -m streamjoin``: what a shell needs to know of the package."""
 
 import argparse
+import contextlib
+import math
 import sys
 from pathlib import Path
 
@@ -19,7 +21,7 @@ def main() -> int:
     )
     commands.add_parser("version", help="print the version of package and jar")
     watch = commands.add_parser("watch", help="show a query's joins live, until q or Ctrl-C")
-    watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks")
+    watch.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks")
     watch.add_argument("--once", action="store_true", help="print the table once")
     evolution = commands.add_parser("evolution", help="show what a checkpoint records of its joins")
     evolution.add_argument("checkpoint", help="a local folder")
@@ -49,6 +51,13 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text)) < math.inf:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The current figures of a query, in a terminal or a notebook."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,8 @@ def watch(
         True
         >>> query.stop()
     """
-    if interval is not None and (isinstance(interval, bool) or not isinstance(interval, int | float) or interval <= 0):
+    is_number = isinstance(interval, int | float) and not isinstance(interval, bool)
+    if interval is not None and not (is_number and 0 < interval < math.inf):
         raise wrong_argument("sj.watch", "a positive number of seconds as interval", interval)
     read = figures_reader(query, history, "sj.watch")
     read()  # raises the errors of the arguments
