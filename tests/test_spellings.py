@@ -176,7 +176,10 @@ def test_a_name_with_a_dot(streams: Streams) -> None:
     for time, bound in (("`the.time`", "`a ``b```"), (F.col("`the.time`"), named["`a ``b```"])):
         assert sj.with_bounds(named, time, is_bound=bound, lag="1s").columns == ["id", "the.time", "op", "seq"]
     left, right = streams.left.withColumnRenamed("t", "l.t"), streams.right.withColumnRenamed("u", "r.t")
-    assert sj.asof_join(left, right, "id").columns[1] == "l.t"
+    columns = sj.asof_join(left, right, "id").columns
+    assert columns[1] == "l.t"
+    for match in ("l.`l.t` >= r.`r.t`", "L.`l.t` >= R.`r.t`"):
+        assert sj.asof_join(left, right, "id", match=match).columns == columns
     history = sj.versions(right, key="id")
     assert history.time == "`r.t`"
     all_same(sj.temporal_join(left, history, "id"), sj.temporal_join(left, history, "id", as_of=left["`l.t`"]))

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 
@@ -121,9 +122,12 @@ private[streamjoin] object TemporalJoins {
         Seq(left, right).exists(isAlias(name, _))
       }
     }
+    def inputOf(name: String) = sides.flatMap(_.collectFirst {
+      case (side, input) if SQLConf.get.resolver(side, name) => input
+    })
     val ofSides = session.sessionState.sqlParser.parseExpression(condition).transform {
       case name @ UnresolvedAttribute(Seq(side, column)) =>
-        sides.flatMap(_.get(side)).fold[Expression](name)(joins.column(_, column))
+        inputOf(side).fold[Expression](name)(joins.column(_, quoteIfNeeded(column)))
     }
     ClassicDataset.ofRows(session, Filter(ofSides, joined)).queryExecution.analyzed match {
       case Filter(resolved, _) => resolved
@@ -132,7 +136,7 @@ private[streamjoin] object TemporalJoins {
   }
 
   private def isAlias(name: String, input: LogicalPlan): Boolean =
-    input.output.exists(_.qualifier.lastOption.contains(name))
+    input.output.exists(_.qualifier.lastOption.exists(SQLConf.get.resolver(_, name)))
 }
 
 /** How the closest row is found. */
