@@ -117,6 +117,7 @@ PROGRAM = """
 import sys
 import streamjoin as sj
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 def new():
@@ -179,11 +180,15 @@ def test_a_session_with_the_jar_and_without_the_extension(python: Run) -> None:
         "stream = spark.readStream.format('rate').load()\n"
         "rejects(lambda: sj.join(stream, stream, 'value'))\n"
         "rejects(lambda: sj.join(spark.range(1), spark.range(1), 'id'))\n"
-        "rejects(lambda: sj.configure(new()))\n",
+        "rejects(lambda: sj.configure(new()))\n"
+        "loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()\n"
+        "in_scala = loader.loadClass('streamjoin.Arrangement$').getField('MODULE$').get(None)\n"
+        "try:\n    in_scala.forName(spark._jsparkSession, '/orders')\n"
+        "except AnalysisException as error:\n    print(error.getCondition())\n",
         PYSPARK_SUBMIT_ARGS=f"--jars {jar_path()} pyspark-shell",
     )
-    expected = [EXTENSION, *["STREAMJOIN_EXTENSION_MISSING"] * 2, "fine", "STREAMJOIN_SPARK_ALREADY_RUNNING"]
-    assert out.split() == expected
+    missing = "STREAMJOIN_EXTENSION_MISSING"
+    assert out.split() == [EXTENSION, missing, missing, "fine", "STREAMJOIN_SPARK_ALREADY_RUNNING", missing]
 
 
 @pytest.mark.skipif(not LONG, reason="a part of make test-long; each starts a JVM")

@@ -24,11 +24,7 @@ object ScalaApi {
    *   strings, flags and lists of them; None is left out
    */
   def invoke(df: DataFrame, function: String, columns: Column*)(arguments: (String, Any)*): DataFrame = {
-    if (!StreamJoinExtensions.isEnabled(df.sparkSession))
-      throw StreamJoinErrors.analysis(
-        "STREAMJOIN_EXTENSION_MISSING",
-        "extension" -> classOf[StreamJoinExtensions].getName
-      )
+    checkEnabled(df.sparkSession)
     val values = arguments.collect { case (name, value) if value != None => name -> json(value) }
     val text = new ObjectMapper().writeValueAsString(values.toMap.asJava)
     df.select(col("*"), call_function(function, lit(text) +: columns: _*))
@@ -36,12 +32,20 @@ object ScalaApi {
 
   /** The result of a table function. */
   def ask(session: SparkSession, function: String, arguments: Any*): DataFrame = {
+    checkEnabled(session)
     val sql = arguments.map {
       case text @ (_: String | _: UUID) => TextArgument.sql(text.toString)
       case other => other.toString
     }
     session.sql(s"SELECT * FROM $function(${sql.mkString(", ")})")
   }
+
+  private def checkEnabled(session: SparkSession): Unit =
+    if (!StreamJoinExtensions.isEnabled(session))
+      throw StreamJoinErrors.analysis(
+        "STREAMJOIN_EXTENSION_MISSING",
+        "extension" -> classOf[StreamJoinExtensions].getName
+      )
 
   private def json(value: Any): Any = value match {
     case Some(passed) => json(passed)
