@@ -474,6 +474,13 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
           "SELECT id, t, _diff FROM retracting_changes) SELECT id, t FROM u WHERE d > 0"
       )
       start(interval(plain, marked(ofUnion)))
+      // A view in SQL casts its columns.
+      spark.sql("CREATE TEMPORARY VIEW viewed_changes AS SELECT * FROM retracting_changes")
+      start(interval(plain, marked(spark.sql("SELECT id, t FROM viewed_changes WHERE _diff > 0"))))
+      rejected("STREAMJOIN_RETRACTIONS.RIGHT") {
+        start(interval(plain, marked(spark.sql("SELECT id, t FROM viewed_changes"))))
+      }
+      spark.sql("DROP VIEW viewed_changes")
       marked(changes(appended)).createOrReplaceTempView("plain_changes")
       marked(changes(changelog)).createOrReplaceTempView("retracting_changes")
       def within(condition: String, left: String, right: String) = rejected(condition) {

@@ -10,6 +10,7 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.ChangeColumns
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.joins.delta.StreamDeltaJoin
 import org.apache.spark.sql.streamjoin.joins.temporal.StreamAsOfJoin
+import org.apache.spark.sql.types.NumericType
 
 import streamjoin.core.Side
 
@@ -98,29 +99,30 @@ private[start] object CheckRetractions {
   private def diffs(output: Seq[Attribute]) = output.filter(_.name == ChangeColumns.Diff)
 
   private def ofProjection(found: Retracting, list: Seq[NamedExpression]): Retracting =
-    found.copy(diff = AttributeSet(list.collect {
-      case column: Attribute if found.diff.contains(column) => column
-      case alias @ Alias(column: Attribute, _) if found.diff.contains(column) => alias.toAttribute
-    }))
+    found.copy(diff = AttributeSet(list.filter(isDiff(_, found.diff)).map(_.toAttribute)))
+
+  /** Whether a value is a number of copies. A view casts each of its columns to its own type. */
+  private def isDiff(value: Expression, diff: AttributeSet): Boolean = value match {
+    case column: Attribute => diff.contains(column)
+    case Alias(child, _) => isDiff(child, diff)
+    case cast: Cast => cast.dataType.isInstanceOf[NumericType] && isDiff(cast.child, diff)
+    case _ => false
+  }
 
   /** Whether a condition holds only for added rows. */
   private def keepsAdded(condition: Expression, diff: AttributeSet): Boolean = {
-    def isDiff(side: Expression): Boolean = side match {
-      case column: Attribute => diff.contains(column)
-      case cast: Cast => isDiff(cast.child)
-      case _ => false
-    }
+    def isCopies(side: Expression) = isDiff(side, diff)
     def isAtLeast(bound: Expression, least: Int): Boolean = bound.foldable && (bound.eval() match {
       case number: java.lang.Number => number.doubleValue >= least
       case _ => false
     })
     condition match {
-      case GreaterThan(column, bound) => isDiff(column) && isAtLeast(bound, 0)
-      case GreaterThanOrEqual(column, bound) => isDiff(column) && isAtLeast(bound, 1)
-      case LessThan(bound, column) => isDiff(column) && isAtLeast(bound, 0)
-      case LessThanOrEqual(bound, column) => isDiff(column) && isAtLeast(bound, 1)
+      case GreaterThan(column, bound) => isCopies(column) && isAtLeast(bound, 0)
+      case GreaterThanOrEqual(column, bound) => isCopies(column) && isAtLeast(bound, 1)
+      case LessThan(bound, column) => isCopies(column) && isAtLeast(bound, 0)
+      case LessThanOrEqual(bound, column) => isCopies(column) && isAtLeast(bound, 1)
       case Equality(one, other) =>
-        isDiff(one) && isAtLeast(other, 1) || isDiff(other) && isAtLeast(one, 1)
+        isCopies(one) && isAtLeast(other, 1) || isCopies(other) && isAtLeast(one, 1)
       case _ => false
     }
   }
