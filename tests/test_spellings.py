@@ -18,6 +18,7 @@ from conftest import rejected
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from queries import settings
 
 import streamjoin as sj
 
@@ -183,6 +184,14 @@ def test_a_name_with_a_dot(streams: Streams) -> None:
     history = sj.versions(right, key="id")
     assert history.time == "`r.t`"
     all_same(sj.temporal_join(left, history, "id"), sj.temporal_join(left, history, "id", as_of=left["`l.t`"]))
+
+
+def test_names_that_differ_in_case(streams: Streams) -> None:
+    with settings(streams.spark, {"spark.sql.caseSensitive": "true"}):
+        twice = streams.left.withColumn("ID", F.col("id") + 1)
+        joined = sj.join(twice, streams.right, "id", within="1 hour")
+        assert joined.columns == ["id", "t", "b", "op", "seq", "ID", "u", "op", "seq"]
+    rejected("STREAMJOIN_JOIN_KEYS.UNKNOWN", lambda: sj.join(twice, streams.right, "id", within="1 hour"))
 
 
 COMPUTED: list[tuple[str, str, Callable[[Streams], Any]]] = [

@@ -40,7 +40,8 @@ def actual_name(df: DataFrame, name: str) -> str:
 
 def has_unique_column(df: DataFrame, name: str) -> bool:
     """Tell whether a DataFrame has exactly one column with a name."""
-    return sum(is_same_name(name, column) for column in df.columns) == 1
+    same = [column for column in df.columns if is_same_name(name, column)]
+    return len(same) == 1 or (same.count(name) == 1 and df.sparkSession.conf.get("spark.sql.caseSensitive") == "true")
 
 
 def is_event_time(field: StructField) -> bool:
