@@ -5,12 +5,14 @@ import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import signatures
 from conftest import ROOT, Run
 
 import streamjoin as sj
+from streamjoin._packaging.jars import jar_path
 
 PACKAGE = ROOT / "python" / "src" / "streamjoin"
 EXPORTS: list[str] = vars(sj)["__all__"]
@@ -54,6 +56,27 @@ def test_pyspark_is_loaded_when_it_is_needed(python: Run, tmp_path: Path) -> Non
         "try:\n    sj.jion\nexcept AttributeError as error:\n    print(error)\n"
     )
     assert out.splitlines() == ["[] True", "True True", "True True", "module 'streamjoin' has no attribute 'jion'"]
+
+
+def test_a_package_in_a_zip_file(python: Run, tmp_path: Path) -> None:
+    """As `spark-submit --py-files` sends it: the jar has to come by `--jars`."""
+    archive = tmp_path / "streamjoin.zip"
+    with ZipFile(archive, "w") as zipped:
+        for file in PACKAGE.rglob("*"):
+            if file.suffix in (".py", ".pyi", ".json", ".html"):
+                zipped.write(file, file.relative_to(PACKAGE.parent))
+    out = python(
+        "import os\nimport streamjoin as sj\nfrom pyspark.sql import SparkSession\n"
+        "try:\n    sj.configure(SparkSession.builder)\n"
+        "except sj.StreamJoinError as error:\n    print(error.getCondition())\n"
+        f"os.environ['PYSPARK_SUBMIT_ARGS'] = '--jars {jar_path()} pyspark-shell'\n"
+        "print(list(sj.configure(SparkSession.builder)._options))\n"
+        "from streamjoin._spark.functions import sql_call\nprint(sql_call('sj_version'))\n"
+        "from streamjoin.monitoring._report_page import render_page\nprint(sj.__file__)\n",
+        PYTHONPATH=str(archive),
+    )
+    expected = ["STREAMJOIN_JAR_MISSING.PACKAGE", "['spark.sql.extensions']", "sj_version()"]
+    assert out.splitlines() == [*expected, f"{archive}/streamjoin/__init__.py"]
 
 
 @pytest.mark.parametrize(

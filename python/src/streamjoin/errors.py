@@ -6,8 +6,9 @@ Both take their messages from ``error-conditions.json`` in this package.
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
+
+from streamjoin._packaging.files import read_file
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -128,6 +129,5 @@ class _Template(_Message):
 
 @cache
 def _conditions() -> dict[str, _Template]:
-    file = Path(__file__).with_name("error-conditions.json")
-    found: dict[str, _Template] = json.loads(file.read_text(encoding="utf-8"))
+    found: dict[str, _Template] = json.loads(read_file("error-conditions.json"))
     return found

@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple, Required, TypedDict
 
+from streamjoin._packaging.files import read_file
 from streamjoin.errors import StreamJoinError
 
 
@@ -33,8 +33,7 @@ _KINDS: dict[str, tuple[type, str]] = {
 @cache
 def _calls() -> dict[tuple[str, bool], _Call]:
     """Return each call with its function, keyed by the name and whether it is called on a DataFrame."""
-    file = Path(__file__).parent.with_name("functions.json")
-    table = json.loads(file.read_text(encoding="utf-8"))
+    table = json.loads(read_file("functions.json"))
     return {
         (call["name"], call["form"] == "frame"): _Call(function.get("python", ""), call.get("arguments", []))
         for function in table.values()

@@ -10,6 +10,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from streamjoin._display.formats import format_time
+from streamjoin._packaging.files import read_file
 from streamjoin._packaging.jars import all_jars, jar_path
 from streamjoin.monitoring._files import checkpoint_query_id, local_path
 from streamjoin.monitoring._series import Batches, Figures, Series, first_batch, without_numbers
@@ -45,7 +46,7 @@ def render_page(queries: Batches, checkpoint: Path | None) -> str:
         "data": json_for_script(data),
         "script": read_scripts(),
     }
-    template = Path(__file__).with_name("_report.html").read_text(encoding="utf-8")
+    template = read_file("monitoring", "_report.html")
     # In one pass: a value that is filled in may contain the names of others.
     return re.sub(r"\{(" + "|".join(fill) + r")\}", lambda found: str(fill[found[1]]), template)
 

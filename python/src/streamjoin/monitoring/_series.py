@@ -5,8 +5,9 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
+
+from streamjoin._packaging.files import read_file
 
 Figures = dict[str, Any]
 Batches = dict[str, list[Figures]]
@@ -20,7 +21,7 @@ MAX_POINTS = 1000
 """Points that stand for the batches before them."""
 
 _BATCH_FIELDS = ("id", "runId", "name", "timestamp", "triggerMs", "phasesMs", "version", "batch")
-_DEFINED = json.loads((Path(__file__).parents[1] / "figures.json").read_text(encoding="utf-8"))["operator"]
+_DEFINED = json.loads(read_file("figures.json"))["operator"]
 _SPANS = {path.split(".")[1]: each["span"] for each in _DEFINED.values() for path in each.get("json", ())}
 _SUMS = tuple(name for name, span in _SPANS.items() if span == "batch")
 _PEAKS = tuple(name for name, span in _SPANS.items() if span != "batch")
