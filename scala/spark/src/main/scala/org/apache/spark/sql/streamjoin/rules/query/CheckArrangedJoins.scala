@@ -23,13 +23,17 @@ private[streamjoin] object CheckArrangedJoins extends Rule[LogicalPlan] {
       case join: Join
           if isArranged(join) || join.origin.sqlText.isDefined &&
             join.children.forall(side => ArrangedInputs.canBeJoined(tables.inlined(side))) =>
-        throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.MORE_THAN_JOINS")
+        throw moreThanJoins
+      // It would keep a change only if no other is equal, and the copies would no longer add up.
+      case Distinct(Project(_, _: StreamDeltaJoin)) => throw moreThanJoins
       case _ =>
     }
     if (plan.exists(_.isInstanceOf[StreamDeltaJoin]) && DroppedCopies.in(plan).isDefined)
       throw StreamJoinErrors.analysis("STREAMJOIN_DELTA.DIFF_LEFT_OUT")
     plan
   }
+
+  private def moreThanJoins = StreamJoinErrors.analysis("STREAMJOIN_DELTA.MORE_THAN_JOINS")
 
   def isArranged(join: Join): Boolean = join.children.forall(ArrangedInputs.areIn)
 

@@ -201,6 +201,7 @@ class DeltaJoinSqlSuite extends AnyFunSuite with ArrangementTest {
   test("joins of such inputs that are no delta join are rejected, as those of the names are") {
     def said(condition: String, text: String) = rejected(condition)(query(text)): Unit
     said("STREAMJOIN_DELTA.MORE_THAN_JOINS", "SELECT count(*) FROM xo a JOIN xl b ON a.k = b.k")
+    said("STREAMJOIN_DELTA.MORE_THAN_JOINS", "SELECT DISTINCT a.id FROM xo a JOIN xl b ON a.k = b.k")
     said("STREAMJOIN_DELTA.MORE_THAN_JOINS", "SELECT a.id FROM xo a LEFT ANTI JOIN xl b ON a.k = b.k")
     said("STREAMJOIN_DELTA.NATURAL", "SELECT id FROM STREAM orders NATURAL JOIN STREAM lines")
     said(
