@@ -314,6 +314,8 @@ def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
     assert shell("report", str(ran.history), str(report)).strip() == str(report)
     checked(report)
     assert "STREAMJOIN_NO_FIGURES.CHECKPOINT" in shell("watch", str(ran.checkpoint), expect=1)
+    elsewhere = shell("report", str(ran.history), str(tmp_path / "nowhere" / "report.html"), expect=1)
+    assert "No such file or directory" in elsewhere and "Traceback" not in elsewhere
 
 
 def test_what_is_not_there(ran: Ran, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def main() -> int:
             from streamjoin.monitoring import _command_line
 
             getattr(_command_line, arguments.command)(arguments)
-    except StreamJoinError as error:
+    except (StreamJoinError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
