@@ -66,7 +66,24 @@ final private[streamjoin] case class ArrangementOptions(options: CaseInsensitive
   def checked: this.type = {
     Seq(version, maxVersions, maxRows)
     TableOptions(this)(None): Unit
+    if (TableOptions.isTable(options)) checkHasNoVersion("for a table that a stream looks up")
+    else
+      for (name <- TableOptions.ofLookUps; value <- text(name))
+        throw OptionValues.rejected(
+          name,
+          value,
+          s"no value without option(\"${TableOptions.Table}\", true), by which a stream looks up the table"
+        )
     this
+  }
+
+  /** A reader that would ignore the version must not get one. */
+  def checkHasNoVersion(reader: String): Unit = version.foreach { number =>
+    throw OptionValues.rejected(
+      VersionOption,
+      number.toString,
+      s"no value $reader: load(name) without other options reads a version"
+    )
   }
 
   def open(): ArrangementFolder = ArrangementFolder.open(root)
@@ -155,7 +172,10 @@ private[streamjoin] class ArrangementTable(
   }
 
   /** The table of changes, for streams. */
-  def changes: ChangesTable = new ChangesTable(rows, options)
+  def changes: ChangesTable = {
+    options.checkHasNoVersion("in a stream, which begins with the existing rows")
+    new ChangesTable(rows, options)
+  }
 }
 
 /**

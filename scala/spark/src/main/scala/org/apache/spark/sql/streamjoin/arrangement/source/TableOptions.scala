@@ -70,6 +70,9 @@ private[streamjoin] object TableOptions {
   private val AtLeastOption = "atLeast"
   val Rematch = "rematch"
 
+  /** The options that only a table that is looked up has. */
+  val ofLookUps: Seq[String] = Seq(AsOf, AtLeastOption, Rematch)
+
   val Current = "current"
   val Previous = "previous"
   private val CaughtUpValue = "caught up"

@@ -13,9 +13,10 @@ import org.apache.spark.sql.catalyst.expressions.{
 import org.apache.spark.sql.catalyst.plans.Cross
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streamjoin.analysis.CommonTables
-import org.apache.spark.sql.streamjoin.arrangement.source.LookedUpTable
+import org.apache.spark.sql.streamjoin.arrangement.source.{ArrangementTable, LookedUpTable}
 import org.apache.spark.sql.streamjoin.base.{PredicateParts, StreamJoinConf}
 import org.apache.spark.sql.streamjoin.joins.delta.ArrangedInputs
 import org.apache.spark.sql.streamjoin.joins.table.StreamSide
@@ -69,9 +70,16 @@ private[streamjoin] object JoinByDeclaredKeys extends Rule[LogicalPlan] {
     }
 
   private def keyOfTable(join: Join): Option[Seq[String]] =
-    StreamSide.of(join).map(sides => EliminateSubqueryAliases(sides.other)).collect {
-      case LookedUpTable(table, _) => table.options.open().meta.keys.head
-    }
+    StreamSide
+      .of(join)
+      .map(sides => EliminateSubqueryAliases(sides.other))
+      .collect {
+        case LookedUpTable(table, _) => table.options
+        // A version of the arrangement, which Spark joins.
+        case relation: DataSourceV2Relation if relation.table.isInstanceOf[ArrangementTable] =>
+          relation.table.asInstanceOf[ArrangementTable].options
+      }
+      .map(_.open().meta.keys.head)
 
   /**
    * The columns of each condition, and those from which they are computed: an outer block may know

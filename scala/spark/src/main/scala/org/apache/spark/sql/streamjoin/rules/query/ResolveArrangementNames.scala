@@ -37,8 +37,9 @@ import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 /**
  * Resolves the name of an arrangement, unless a table or view has that name: `STREAM orders` is the
  * stream of its changes; `orders` is its rows, which a stream looks up (also written `orders FOR
- * SYSTEM_TIME AS OF NOW()`). Spark calls the rule while a query is analyzed, after
- * `ResolveRelations` has found Spark's own tables and views, so queries of those cost nothing here.
+ * SYSTEM_TIME AS OF NOW()`), unless the query names a version of them. Spark calls the rule while a
+ * query is analyzed, after `ResolveRelations` has found Spark's own tables and views, so queries of
+ * those cost nothing here.
  */
 final private[streamjoin] case class ResolveArrangementNames(session: SparkSession)
     extends Rule[LogicalPlan]
@@ -51,11 +52,14 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
         case travel @ RelationTimeTravel(relation @ Named(written, name), time, version)
             if !isSparks(written) =>
           if (!time.exists(isNow) || version.isDefined) throw onlyNow(written)
-          table(written, name, relation.options).copied(travel)
+          lookedUp(written, name, relation.options).copied(travel)
         case relation @ Named(written, name) =>
           val options = relation.options
-          (if (relation.isStreaming) changes(written, name, options) else table(written, name, options))
-            .copied(relation)
+          val found =
+            if (relation.isStreaming) changes(written, name, options)
+            else if (options.containsKey(ArrangementOptions.VersionOption)) table(written, name, options)
+            else lookedUp(written, name, options)
+          found.copied(relation)
         // The type of its pattern differs between the lines of Spark.
         case describe: DescribeRelation =>
           described(describe.relation).fold[LogicalPlan](describe) { meta =>
@@ -118,12 +122,21 @@ final private[streamjoin] case class ResolveArrangementNames(session: SparkSessi
     )
   )
 
-  private def table(written: String, name: String, options: CaseInsensitiveStringMap): Read = new Read(
+  /** A table that a stream looks up at its newest version. */
+  private def lookedUp(written: String, name: String, options: CaseInsensitiveStringMap): Read =
+    table(written, name, options, TableOptions.Table -> "true")
+
+  private def table(
+      written: String,
+      name: String,
+      options: CaseInsensitiveStringMap,
+      more: (String, String)*
+  ): Read = new Read(
     written,
     session.read
       .format("streamjoin")
       .options(options.asCaseSensitiveMap.asScala)
-      .option(TableOptions.Table, true)
+      .options(more.toMap)
       .load(name)
   )
 

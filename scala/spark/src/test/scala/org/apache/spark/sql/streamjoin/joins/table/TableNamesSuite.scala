@@ -128,4 +128,30 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
       }
     }
   }
+
+  test("a version that a query names is not looked up at the newest one, and no option is ignored") {
+    val named = customersIn(s"$folder/named")
+    during(named) {
+      loaded(named)
+      named.feed(Row(1, "Johnny", "update"))
+      def query(text: String) = new Stream({ orders =>
+        orders.createOrReplaceTempView("orders")
+        spark.sql(s"SELECT p.name, o.item FROM $text")
+      })
+      val written = query("orders o JOIN named WITH (version = 0) AS p ON p.id = o.customer_id")
+      val byKey = query("(SELECT customer_id AS id, item FROM orders) AS o JOIN named WITH (version = 0) AS p")
+      during(written, byKey) {
+        for (each <- Seq(written, byKey))
+          assert(each.add(Row(1, 1, "Mouse")).all == Seq("John Mouse"))
+      }
+      val both = rejected("STREAMJOIN_OPTION")(table(named.root, Map("version" -> "0")))
+      assert(both.contains("a table that a stream looks up"))
+      val changes = spark.readStream.format("streamjoin").option("version", 0)
+      assert(rejected("STREAMJOIN_OPTION")(changes.load(named.root)).contains("in a stream"))
+      for (option <- Seq("asOf" -> "previous", "atLeast" -> "1", "rematch" -> "1 hour")) {
+        val rows = spark.read.format("streamjoin").options(Map(option))
+        assert(rejected("STREAMJOIN_OPTION")(rows.load(named.root)).contains("streamjoin.table"))
+      }
+    }
+  }
 }
