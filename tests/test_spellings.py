@@ -184,6 +184,11 @@ def test_a_name_with_a_dot(streams: Streams) -> None:
     history = sj.versions(right, key="id")
     assert history.time == "`r.t`"
     all_same(sj.temporal_join(left, history, "id"), sj.temporal_join(left, history, "id", as_of=left["`l.t`"]))
+    # What an error says to write has the quotes, too.
+    mark = partial(sj.join, named, right, "id", within="1 hour")
+    rejected("STREAMJOIN_EVENT_TIME.NONE", mark, 'left.withWatermark("`the.time`", "10 seconds")')
+    text = partial(sj.impose_order, named.withColumn("a.text", F.lit("2026")), "`a.text`", "1s")
+    rejected("STREAMJOIN_COLUMN.NOT_A_TIMESTAMP", text, 'df.withColumn("a.text", F.to_timestamp("`a.text`"))')
 
 
 def test_names_that_differ_in_case(streams: Streams) -> None:

@@ -2,6 +2,7 @@ package org.apache.spark.sql.streamjoin.analysis
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.plans.{AsOfTime, Clause}
 import org.apache.spark.sql.streamjoin.time.EventTime
@@ -68,11 +69,11 @@ private[streamjoin] object EventTimeOfInput {
         val known =
           Seq("count" -> columns.size.toString, "columns" -> columns.map(_.qualifiedName).mkString(", "))
         val first = columns.head.name
-        throw words.choosing.fold(
-          rejected("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
-        )(choice =>
-          rejected("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice(first)): _*)
-        )
+        throw words.choosing.map(_(quoteIfNeeded(first))) match {
+          case None => rejected("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
+          case Some(choice) =>
+            rejected("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice): _*)
+        }
     }
 
   private def noStream(side: Side, words: Words) = rejected(words.ofBatch, side, words)

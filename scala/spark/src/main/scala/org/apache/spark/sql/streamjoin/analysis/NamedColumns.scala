@@ -34,11 +34,11 @@ final private[streamjoin] class NamedColumns(call: String, inSql: Boolean = fals
     found.dataType match {
       case TimestampType => found
       case _: StringType =>
-        throw converted(s"""F.to_timestamp("${found.name}")""", s"to_timestamp($name)")
+        throw converted(s"""F.to_timestamp("$name")""", s"to_timestamp($name)")
       case TimestampNTZType | DateType =>
-        throw converted(s"""F.col("${found.name}").cast("timestamp")""", s"CAST($name AS TIMESTAMP)")
+        throw converted(s"""F.col("$name").cast("timestamp")""", s"CAST($name AS TIMESTAMP)")
       case _: IntegralType =>
-        throw converted(s"""F.timestamp_millis("${found.name}")""", s"timestamp_millis($name)")
+        throw converted(s"""F.timestamp_millis("$name")""", s"timestamp_millis($name)")
       case other => throw wrong(found.name, "STREAMJOIN_COLUMN.NOT_A_TIME", "type" -> other.sql)
     }
   }

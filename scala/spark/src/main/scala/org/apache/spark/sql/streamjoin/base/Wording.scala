@@ -12,7 +12,7 @@ private[streamjoin] object Wording {
   /** An example to copy that gives an input a watermark. */
   def mark(input: String, column: String, inSql: Boolean): String =
     if (inSql) s"FROM $input WATERMARK ${quoteIfNeeded(column)} DELAY OF INTERVAL 10 SECONDS"
-    else s"""$input.withWatermark("$column", "10 seconds")"""
+    else s"""$input.withWatermark("${quoteIfNeeded(column)}", "10 seconds")"""
 
   /** An example to copy that changes a setting. */
   def setting(name: String, value: String, inSql: Boolean): String =
