@@ -116,8 +116,8 @@ final private[streamjoin] class BatchBinding(
    * to learn whether this one has to run. For the first batch of a run it asks during planning; if
    * it already had a watermark at that time, it first asks for the watermark of the previous batch.
    */
-  def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
-    if (hasEnded) next.values(sparkWatermarkMs)
+  def takeForOutputWatermark(ordinal: Int): WatermarkValues =
+    if (hasEnded) nextValues
     else if (asksForPrevious && lateTaken.add(ordinal)) emittedValues
     else evictionValues
 
@@ -303,6 +303,16 @@ final private[streamjoin] class BatchBinding(
     ThreadUtils.awaitResult(end.written, Duration.Inf)
     end.watermarks
   }
+
+  /**
+   * Spark's own watermark of the next batch, in milliseconds, while Spark asks whether that batch
+   * has to run. What Spark passes to an operator is another one above a join: the output watermark
+   * of that join.
+   */
+  def sparkNext: Long = query.getLatestExecutionContext().offsetSeqMetadata.batchWatermarkMs
+
+  /** The watermarks by which the next batch evicts. This batch must have ended. */
+  def nextValues: WatermarkValues = next.values(sparkNext)
 
   /**
    * An input has become idle since the batch ended, and other inputs advance its watermark. One

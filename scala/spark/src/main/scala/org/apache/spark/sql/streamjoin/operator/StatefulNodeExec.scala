@@ -128,10 +128,10 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
       watermarks.map(_.value(values))
     }
 
-  /** Spark passes its own watermark, which is coarser than the operator's watermarks. */
-  override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
+  /** Spark passes the lowest watermark of the inputs, which is coarser than those of columns. */
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
-      val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
+      val values = batch.takeForOutputWatermark(ordinal)
       val own = outputWatermarksForSpark.map(_.value(values)).min
       math.max(microsToMillis(math.max(own, batch.floor(ordinal))), 0L)
     }
@@ -140,9 +140,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
    * Runs another batch only if the watermarks have advanced far enough to evict a row, or an input
    * that holds others back has become idle.
    */
-  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
-    val values = batch.next.values(sparkWatermarkMs)
-    val limits = evictionLimits(values)
+  override def shouldRunAnotherBatch(inputWatermarkMs: Long): Boolean = binding.exists { batch =>
+    val limits = evictionLimits(batch.nextValues)
     reports.lowest.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
 
