@@ -29,12 +29,12 @@ import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
-  ColumnWatermark,
   KeyedWatermarkLog,
   LowestKept,
   OutputFloor,
   Passed,
   QueryWatermarks,
+  ReceivedWatermarks,
   WatermarkId,
   WatermarkValues
 }
@@ -246,8 +246,8 @@ final private[streamjoin] class BatchBinding(
 
   /** By ordinal, in microseconds. */
   private def receivedValues(values: WatermarkValues): Map[Int, Seq[Option[Long]]] =
-    received.map { case (ordinal, columns) =>
-      ordinal -> columns.map(column => Some(column.value(values)).filter(_ != Watermark.Undefined))
+    received.map { of =>
+      of.ordinal -> of.columns.map(column => Some(column.value(values)).filter(_ != Watermark.Undefined))
     }.toMap
 
   private def recordOutlines(): Unit = {
@@ -324,9 +324,8 @@ final private[streamjoin] class BatchBinding(
     next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
   }
 
-  /** The watermarks that our operators receive, by ordinal. */
-  private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
-    operators(execution).map(exec => exec.ordinal -> exec.watermarks)
+  /** The watermarks that our operators receive. */
+  private def received: Seq[ReceivedWatermarks] = operators(execution).map(_.received)
 
   /** The newest event times from which the watermarks for late rows are computed. */
   lazy val newestJudging: Map[WatermarkId, Long] = late.newest(execution.executedPlan)

@@ -3,7 +3,13 @@ package org.apache.spark.sql.streamjoin.batch
 import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Passed, WatermarkId, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  Passed,
+  ReceivedWatermarks,
+  WatermarkId,
+  WatermarkValues
+}
 
 /** A stateful operator, as seen by its batch and by the reports on the batch. */
 private[streamjoin] trait BoundOperator extends OwnExec {
@@ -16,6 +22,9 @@ private[streamjoin] trait BoundOperator extends OwnExec {
 
   /** Watermarks received, by watermark key. */
   def watermarks: IndexedSeq[ColumnWatermark]
+
+  /** The watermarks that it receives, and which of them belong to times that it compares. */
+  def received: ReceivedWatermarks
 
   /**
    * The newest time of an input's first event-time column, in microseconds.

@@ -20,7 +20,13 @@ import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Passed, WatermarkId, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  Passed,
+  ReceivedWatermarks,
+  WatermarkId,
+  WatermarkValues
+}
 
 import streamjoin.core.Watermark
 
@@ -38,6 +44,9 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   /** Spark's stateful operators above receive the smallest of these. */
   final private def outputWatermarksForSpark: Seq[ColumnWatermark] = definition.outputWatermarksForSpark
+
+  final override def received: ReceivedWatermarks =
+    ReceivedWatermarks(ordinal, watermarks, definition.compared)
 
   final override def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
     outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
@@ -95,12 +104,12 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
    * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its
    * own watermark, even after it has been idle.
    */
-  final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
+  final protected lazy val late: IndexedSeq[Long] = watermarksIn(_.lateValues)
 
   /**
    * By watermark key, in microseconds: the watermarks by which this batch evicts, after its rows.
    */
-  final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
+  final protected lazy val eviction: IndexedSeq[Long] = watermarksIn(_.evictionValues)
 
   /**
    * For tasks that observe their rows: for each input, the newest time of its first event-time
@@ -122,7 +131,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     Some(definition.known)
   )
 
-  private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+  private def watermarksIn(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(watermarks.map(_ => Watermark.Undefined)) { batch =>
       val values = of(batch)
       watermarks.map(_.value(values))
