@@ -193,6 +193,8 @@ final private[streamjoin] class BatchBinding(
       watermarkLog.continue(batch, eviction)
       changed.forgetAdded()
       if (batch == 0) states.forgetFailed()
+      val tasks = operators(execution).map(of => LateRows.operator(Some(of.ordinal + 1)) -> of.numPartitions)
+      LateRows.forget(lateRows, batch, tasks.toMap, hadoopConf.value.value)
     }
     hasTasks = true
     beforeTasks.remove(ordinal).foreach(_())

@@ -17,6 +17,8 @@ private[streamjoin] trait BoundOperator extends OwnExec {
   /** Position among our operators in the query, from the inputs up. It identifies the state. */
   def ordinal: Int
 
+  def numPartitions: Int
+
   /** The batch, or none if the plan is only explained. */
   def binding: Option[BatchBinding]
 

@@ -142,7 +142,13 @@ final private[streamjoin] case class StreamOrderExec(
   private def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val input = LateRows.Input(times.head.name, times.take(1), child.output)
-      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), Map(Side.Left -> input))
+      LateRows.Spec(
+        batch.lateRows.toString,
+        batch.batch,
+        Some(ordinal + 1),
+        Map(Side.Left -> input),
+        numPartitions
+      )
     }
 
   // EXPLAIN and progress.
