@@ -88,7 +88,7 @@ final class ChangeReader[A](
  *     A repeated change counts once.
  *   - A delete without a time, although rows have one, takes the time of the newest row before it
  *     in the log. Without a position in the log, it is ambiguous if the batch has other changes of
- *     the key.
+ *     the key. The same applies to its order among the changes of its time.
  *
  * @param isSame
  *   whether two changes result in the same row
@@ -113,7 +113,7 @@ final class LastChange[A](
   /** The last change so far that has a time, or the last change if times are not used. */
   def last: Option[(Operation, A)] = found
 
-  /** The last delete without a time. */
+  /** The last delete without a time or an order. */
   def undated: Option[A] = withoutTime
 
   /** The newest change of the batch before it in the log. */
@@ -146,8 +146,12 @@ final class LastChange[A](
     }
   }
 
-  /** Adds a delete without a time, before all rows that have one. */
-  def addUndated(row: A): Unit = withoutTime = Some(row)
+  /**
+   * Adds a delete without a time, before all rows that have one, or one without an order, before
+   * all rows of its time.
+   */
+  def addUndated(row: A): Unit =
+    withoutTime = withoutTime.filter(follows(_, row).contains(true)).orElse(Some(row))
 
   private def isSameChange(one: (Operation, A), other: (Operation, A)): Boolean =
     if (one._1.ends || other._1.ends) one._1.ends && other._1.ends else isSame(one._2, other._2)

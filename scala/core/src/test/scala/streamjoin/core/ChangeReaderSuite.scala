@@ -81,6 +81,8 @@ class ChangeReaderSuite extends AnyFunSuite {
     Seq("a" -> 2, "b" -> 4, "c" -> 7).foreach(known.add(Update, _))
     assert(known.beforeUndated.contains("b" -> 4) && known.last.contains((Update, "c" -> 7)))
     assert(!known.isAmbiguous)
+    known.addUndated(("", 3))
+    assert(known.undated.contains("" -> 5), "the last one in the log counts")
     known.clear()
     assert(known.undated.isEmpty && known.beforeUndated.isEmpty && known.last.isEmpty)
     val unknown = last(isOrdered = true)

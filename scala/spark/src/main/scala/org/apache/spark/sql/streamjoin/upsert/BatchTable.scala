@@ -50,7 +50,8 @@ final private[upsert] class BatchTable(database: Database, target: String) exten
   def exists(connection: Connection): Boolean = database.exists(connection, table(connection))
 
   private def addedIn(connection: Connection, name: String): Seq[String] =
-    Added.keys.toSeq.sorted.filter(column => database.hasColumns(connection, name, Seq(column)))
+    if (!database.exists(connection, name)) Nil
+    else Added.keys.toSeq.sorted.intersect(database.columnsOf(connection, name))
 
   /** Creates the table if it does not exist, and adds missing columns to an older one. */
   def create(connection: Connection): Unit = if (added.size < Added.size) {

@@ -32,11 +32,15 @@ final private[upsert] class Database(options: JdbcOptionsInWrite) extends Loggin
       true
     } catch { case error: SQLException if dialect.isObjectNotFoundException(error) => false }
 
-  def hasColumns(connection: Connection, table: String, columns: Seq[String]): Boolean =
-    try {
-      val names = columns.map(dialect.quoteIdentifier).mkString(", ")
-      select(connection, s"SELECT $names FROM $table WHERE 1 = 0")(_ => true)
-    } catch { case _: SQLException => false }
+  /** The names of the columns of an existing table. */
+  def columnsOf(connection: Connection, table: String): Seq[String] =
+    select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of).map(_.name)
+
+  /** Whether an existing table has columns with exactly these names. */
+  def hasColumns(connection: Connection, table: String, columns: Seq[String]): Boolean = {
+    val there = columnsOf(connection, table)
+    columns.forall(there.contains)
+  }
 
   def isEmpty(connection: Connection, table: String): Boolean =
     select(connection, s"SELECT 1 FROM $table", maxRows = 1)(found => !found.next())

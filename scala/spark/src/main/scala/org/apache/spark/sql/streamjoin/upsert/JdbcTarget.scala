@@ -71,52 +71,84 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     isThere
   }
 
-  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit =
-    database.withConnection { connection =>
-      val there = columnsIn(connection, changes)
-      val columns = foundIn(there, changes).map(_.name)
-      val keys = changes.keys
-      val markers = JdbcNames.markers(there.map(_.name))
-      val staging = JdbcNames.staging(table, batch)
-      val (own, others) =
-        if (database.kind == Database.Postgres) uniqueIn(connection, keys.map(columns).toSet)
-        else (None, Nil)
-      val empty = JdbcStatements(
-        dialect,
-        database.kind,
-        table,
-        staging,
-        columns.map(dialect.quoteIdentifier),
-        keys,
-        dialect.quoteIdentifier(markers.change),
-        dialect.quoteIdentifier(markers.attempt),
-        replaces = own.isDefined,
-        unique = others
-      )
-      // Left by an earlier attempt at the batch.
-      database.dropStaging(connection, staging, markers)
+  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit = {
+    val (statements, markers) = database.withConnection(prepare(_, changes, figures, batch))
+    if (!figures.isEmpty)
       try {
-        val attempts = if (figures.isEmpty) Nil else stage(connection, changes, empty)
-        val filledId =
-          Option.when(!figures.isEmpty)(if (figures.upserts > 0) idIn(connection) else None)
-        val statements = empty.copy(attempts = attempts.map(_.id))
-        val begin = System.nanoTime()
-        database.transaction(connection) {
-          batches.record(connection, tableIn(connection), filledId, batch)
-          if (attempts.nonEmpty) {
-            checkStaged(connection, statements, attempts.map(_.rows).sum, batch)
-            statements.applyStaged(figures.nullKeys).foreach(database.execute(connection, _))
-          }
-        }
-        val changed = figures.upserts + figures.deletes
-        logInfo(
-          s"Applied $changed changes to $table in ${NANOSECONDS.toMillis(System.nanoTime() - begin)} ms"
-        )
-      } finally
-        // At the latest, it is removed when the batch runs again.
-        try database.dropStaging(connection, staging, markers)
-        catch { case NonFatal(error) => logWarning(s"The table $staging could not be dropped", error) }
+        // The driver has no connection meanwhile: a database may end one that is idle for long.
+        val attempts = stage(changes, statements)
+        database.withConnection(applyStaged(_, figures, statements, attempts, batch))
+      } finally dropStaging(statements.staging, markers)
+  }
+
+  /** Creates the staging table, unless there is nothing to write into it. */
+  private def prepare(
+      connection: Connection,
+      changes: NetChanges,
+      figures: Figures,
+      batch: UpsertBatch
+  ): (JdbcStatements, Markers) = {
+    val prepared @ (statements, markers) = statementsOf(connection, changes, batch)
+    // Left by an earlier attempt at the batch.
+    database.dropStaging(connection, statements.staging, markers)
+    if (figures.isEmpty) applyStaged(connection, figures, statements, Nil, batch)
+    else database.execute(connection, statements.createStaging)
+    prepared
+  }
+
+  private def statementsOf(
+      connection: Connection,
+      changes: NetChanges,
+      batch: UpsertBatch
+  ): (JdbcStatements, Markers) = {
+    val there = columnsIn(connection, changes)
+    val columns = foundIn(there, changes).map(_.name)
+    val keys = changes.keys
+    val markers = JdbcNames.markers(there.map(_.name))
+    val (own, others) =
+      if (database.kind == Database.Postgres) uniqueIn(connection, keys.map(columns).toSet)
+      else (None, Nil)
+    val statements = JdbcStatements(
+      dialect,
+      database.kind,
+      table,
+      JdbcNames.staging(table, batch),
+      columns.map(dialect.quoteIdentifier),
+      keys,
+      dialect.quoteIdentifier(markers.change),
+      dialect.quoteIdentifier(markers.attempt),
+      replaces = own.isDefined,
+      unique = others
+    )
+    (statements, markers)
+  }
+
+  private def applyStaged(
+      connection: Connection,
+      figures: Figures,
+      of: JdbcStatements,
+      attempts: Seq[Attempt],
+      batch: UpsertBatch
+  ): Unit = {
+    val filledId = Option.when(!figures.isEmpty)(if (figures.upserts > 0) idIn(connection) else None)
+    val statements = of.copy(attempts = attempts.map(_.id))
+    val begin = System.nanoTime()
+    if (attempts.nonEmpty) statements.analyzeStaged.foreach(database.execute(connection, _))
+    database.transaction(connection) {
+      batches.record(connection, tableIn(connection), filledId, batch)
+      if (attempts.nonEmpty) {
+        checkStaged(connection, statements, attempts.map(_.rows).sum, batch)
+        statements.applyStaged(figures.nullKeys).foreach(database.execute(connection, _))
+      }
     }
+    val changed = figures.upserts + figures.deletes
+    logInfo(s"Applied $changed changes to $table in ${NANOSECONDS.toMillis(System.nanoTime() - begin)} ms")
+  }
+
+  /** At the latest, it is removed when the batch runs again. */
+  private def dropStaging(staging: String, markers: Markers): Unit =
+    try database.withConnection(database.dropStaging(_, staging, markers))
+    catch { case NonFatal(error) => logWarning(s"The table $staging could not be dropped", error) }
 
   /** A driver with an older copy of the checkpoint may have created a table of the same name. */
   private def checkStaged(
@@ -129,12 +161,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     if (found != wanted) throw BatchTable.lost(table, batch, statements.staging, wanted, found)
   }
 
-  private def stage(
-      connection: Connection,
-      changes: NetChanges,
-      statements: JdbcStatements
-  ): Seq[Attempt] = {
-    database.execute(connection, statements.createStaging)
+  private def stage(changes: NetChanges, statements: JdbcStatements): Seq[Attempt] = {
     val change = when(col(NetChanges.Gone), lit(JdbcStatements.Gone)).otherwise(lit(JdbcStatements.Came))
     val rows = changes.rows.select(changes.named :+ change.as(JdbcStatements.Change): _*)
     val schema = changes.columns
@@ -144,12 +171,10 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     val run = ThreadLocalRandom.current().nextInt(Int.MaxValue)
     // Limits the number of concurrent connections to the user's setting.
     val limited = options.numPartitions.filter(_ < rows.rdd.getNumPartitions).fold(rows)(rows.coalesce(_))
-    val attempts = rows.sparkSession.sparkContext
+    rows.sparkSession.sparkContext
       .runJob(limited.rdd, (context: TaskContext, each: Iterator[Row]) => writer(run)(context, each))
       .toSeq
       .filter(_.rows > 0)
-    statements.analyzeStaged.foreach(database.execute(connection, _))
-    attempts
   }
 
   private def columnsIn(connection: Connection, changes: NetChanges): Seq[JdbcColumn] = {
@@ -175,7 +200,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     }
 
   private def markersIn(connection: Connection): Markers =
-    JdbcNames.markers(database.select(connection, dialect.getSchemaQuery(table))(JdbcColumn.of).map(_.name))
+    JdbcNames.markers(database.columnsOf(connection, table))
 
   /** The name of the target in the database, or else as given by the user. */
   private def tableIn(connection: Connection): String = {

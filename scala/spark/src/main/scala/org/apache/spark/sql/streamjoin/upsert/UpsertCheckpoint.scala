@@ -33,14 +33,18 @@ final private[upsert] case class UpsertCheckpoint(
 ) {
 
   /**
+   * Whether the query has written nothing so far: of a first batch that was not committed, at most
+   * the offsets, as a batch records its target before it writes.
+   */
+  private def isNew: Boolean = newest.forall(_.number == 0) && !isCommitted
+
+  /**
    * The record with which the query may continue into a target.
    *
    * @param changes
    *   the columns of the changes
-   * @param isNew
-   *   whether no batch has been written so far
    */
-  def recordFor(target: UpsertTarget, changes: NetChanges, isNew: Boolean): TargetRecord = {
+  def recordFor(target: UpsertTarget, changes: NetChanges): TargetRecord = {
     val is = target.identity(changes)
     record
       .map(_.identity)

@@ -63,8 +63,7 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
   def check(session: SparkSession, schema: StructType, checkpoint: String): Unit = {
     val none = noChanges(session, schema)
     target.check(none, checkpoint)
-    val found = UpsertCheckpoint.of(session, new Path(checkpoint))
-    record = Some(found.recordFor(target, none, isNew = found.newest.isEmpty))
+    record = Some(UpsertCheckpoint.of(session, new Path(checkpoint)).recordFor(target, none))
   }
 
   private def noChanges(session: SparkSession, schema: StructType): NetChanges =
@@ -74,11 +73,8 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
   private def begin(session: SparkSession, schema: StructType): TargetRecord = {
     val root = checkpointOf(session)
     // A session without the extension does not call check.
-    val known = record.getOrElse {
-      val found = UpsertCheckpoint.of(session, root)
-      val isFirst = found.newest.forall(_.number == 0) && !found.isCommitted
-      found.recordFor(target, noChanges(session, schema), isFirst)
-    }
+    val known =
+      record.getOrElse(UpsertCheckpoint.of(session, root).recordFor(target, noChanges(session, schema)))
     record = Some(known)
     if (!isWritten) {
       val log = new TargetLog(session, root)

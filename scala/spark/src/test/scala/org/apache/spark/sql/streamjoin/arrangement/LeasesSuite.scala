@@ -2,6 +2,8 @@ package org.apache.spark.sql.streamjoin.arrangement
 
 import java.io.File
 import java.nio.file.Files
+import java.nio.file.attribute.FileTime
+import java.time.{Duration, Instant}
 import java.util.UUID
 
 import org.apache.hadoop.fs.Path
@@ -65,6 +67,41 @@ class LeasesSuite extends AnyFunSuite with TableTest {
         Thread.sleep(2500)
         it.feed(Row(7, "Ann", "insert"))
         assert(ArrangementState.of(it.folder).readers.isEmpty, "they have stopped")
+      }
+    }
+  }
+
+  /** As if no lease had been renewed for longer than it lasts. */
+  private def age(it: Maintainer): Unit = {
+    val before = FileTime.from(Instant.now().minus(Duration.ofDays(8)))
+    ArrangementTest.files(s"${it.root}/readers").foreach(Files.setLastModifiedTime(_, before))
+  }
+
+  test("a run keeps the lease of its reader, even if it finds nothing to read or repeats a batch") {
+    keepingOneVersion { it =>
+      add(it, 1 to 3)
+      val reader = changes(it)
+      def run() = during(reader)(reader.settle())
+      run()
+      age(it)
+      run()
+      add(it, 4 to 6)
+      assert(it.folder.manifest(5).since == 2)
+      run()
+      age(it)
+      SparkTest.forgetCommit(reader.checkpoint)
+      run()
+      add(it, 7 to 9)
+      assert(it.folder.manifest(8).since == 2)
+      run()
+      assert(reader.sum().size == 9)
+      val stream = lookUp(it)
+      during(stream) {
+        stream.add(Row(1, 1, "Desk")).settle()
+        age(it)
+        stream.replay()
+        val renewed = new LeaseFiles(it.folder).all.filter(_.sinceMs > System.currentTimeMillis() - 60000)
+        assert(renewed.map(_.version) == Seq(7), "that of the version before, for looking it up as well")
       }
     }
   }

@@ -222,6 +222,64 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("an outdated delete with its key alone hides no other change of its batch") {
+    val it = flat(time = Some("at"), order = Some("lsn"))
+    during(it) {
+      it.feed(change(1, "a", "insert", 5L, 8L))
+      it.feed(change(1, null, "delete", 2L), change(1, "b", "update", 9L, 10L))
+      assert(rowsOf(it.root) == Seq("1 b 9 10"))
+      assert(count(it, "olderChanges") == 1)
+    }
+  }
+
+  test("a row that is deleted and added again at one time follows the order of Kafka") {
+    val it = kafka(_.select("id", "v", "at", "op"), Some("at"))
+    during(it) {
+      it.feed(message(1, 1, "a", "c", 5L), message(2, 2, "a", "c", 5L))
+      it.feed(
+        message(3, 1, null, "d"),
+        message(4, 1, "b", "c", 5L),
+        message(5, 2, "b", "u", 5L),
+        message(6, 2, null, "d"),
+        message(7, 3, "a", "c", 5L),
+        message(8, 3, null, "d"),
+        message(9, 3, "b", "c", 5L)
+      )
+      assert(rowsOf(it.root) == Seq("1 b 5", "3 b 5"))
+    }
+  }
+
+  test("a delete with a time and no order follows the order of Kafka among the changes of its time") {
+    val it = kafka(_.select("id", "v", "at", "op"), Some("at"), Some("v"))
+    during(it) {
+      it.feed(
+        message(1, 1, "b", "c", 5L),
+        message(2, 1, null, "d", 5L),
+        message(3, 2, null, "d", 5L),
+        message(4, 2, "b", "c", 5L),
+        message(5, 3, "a", "c", 5L),
+        message(6, 3, null, "d", 5L),
+        message(7, 3, "b", "u", 6L)
+      )
+      assert(rowsOf(it.root) == Seq("2 b 5", "3 b 6"))
+      it.feed(message(8, 1, "a", "u", 5L))
+      assert(rowsOf(it.root) == Seq("2 b 5", "3 b 6"), "the delete has the order of the row before it")
+    }
+    val elsewhere = flat(time = Some("at"), order = Some("lsn"))
+    during(elsewhere) {
+      elsewhere.feed(
+        change(1, "a", "insert", 1L, 5L),
+        change(1, null, "delete", at = 6L),
+        change(2, null, "delete", at = 5L),
+        change(2, "a", "insert", 2L, 6L)
+      )
+      assert(rowsOf(elsewhere.root) == Seq("2 a 2 6"), "their times differ")
+      rejected("STREAMJOIN_CHANGE_ORDER")(
+        elsewhere.feed(change(3, "a", "insert", 3L, 7L), change(3, null, "delete", at = 7L))
+      )
+    }
+  }
+
   test("the row's own time is after.<name> where the envelope has one of that name") {
     val row = "STRUCT<id: INT, ts_ms: LONG>"
     def log(time: String) =

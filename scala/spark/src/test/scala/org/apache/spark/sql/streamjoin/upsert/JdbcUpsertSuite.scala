@@ -1,13 +1,17 @@
 package org.apache.spark.sql.streamjoin.upsert
 
-import java.sql.DriverManager
+import java.nio.file.{Files, Path}
+import java.sql.{Connection, DriverManager, SQLException}
 import java.time.ZoneId
-import java.util.UUID
+import java.util.{Properties, UUID}
 
+import scala.collection.mutable
 import scala.util.Using
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.datasources.jdbc.JdbcOptionsInWrite
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.jdbc.JdbcDialects
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -277,6 +281,20 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     )
   }
 
+  test("a query that was killed before its first batch began is not one of an earlier version") {
+    val (shop, other) = (new Shop, new Shop)
+    Seq(shop, other).foreach(_.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)"))
+    val query = new Query()
+    query.batch(shop, "t", "a")(ThreeRows: _*)
+    // Only the offsets of the batch are left.
+    SparkTest.forgetCommit(query.checkpoint)
+    val record = Path.of(query.checkpoint, TargetLog.Directory, "0")
+    SparkTest.remove(record)
+    query.run(other, "t", "a")
+    assert(other.rows("SELECT COUNT(*) FROM t") == Seq("3"))
+    assert(Files.readString(record).contains("\"micros\":true"))
+  }
+
   test("a batch without changes is recorded and nothing else") {
     val shop = new Shop
     shop.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
@@ -288,6 +306,29 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
   }
 
+  test("a database that ends idle connections while tasks write") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), v INT)")
+    val memory = MemoryStream[Row](Encoders.row(StructType.fromDDL(columns)), spark)
+    val options = Map("url" -> shop.url, "dbtable" -> "t", "driver" -> classOf[ImpatientDriver].getName)
+    val query = Upsert
+      .into(memory.toDF(), options)
+      .key("a")
+      .writeStream
+      .option("checkpointLocation", newFolder())
+      .start()
+    try {
+      ImpatientDriver.isImpatient = true
+      memory.addData(ThreeRows)
+      query.processAllAvailable()
+      assert(shop.rows("SELECT COUNT(*) FROM t") == Seq("3"))
+      assert(shop.tables == Set("T", "STREAMJOIN_BATCHES"))
+    } finally {
+      ImpatientDriver.isImpatient = false
+      query.stop()
+    }
+  }
+
   test("nulls in a key, in a table without an index") {
     val shop = new Shop
     shop.run("CREATE TABLE t (a INT, b VARCHAR(9), v INT)")
@@ -295,6 +336,18 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     query.batch(shop, "t", "a", "b")(Row(1, null, 1, 1), Row(null, null, 2, 1), Row(1, "x", 3, 1))
     query.batch(shop, "t", "a", "b")(Row(1, null, 1, -1), Row(1, null, 7, 1), Row(null, null, 2, -1))
     assert(shop.rows("SELECT a, b, v FROM t ORDER BY v") == Seq("1,x,3", "1,null,7"))
+  }
+
+  test("a table that cannot be looked at is not taken for one of the user's") {
+    val shop = new Shop
+    shop.run("CREATE TABLE t (a INT, \"b\" INT)")
+    val database = new Database(new JdbcOptionsInWrite(Map("url" -> shop.url, "dbtable" -> "t")))
+    val connection = DriverManager.getConnection(shop.url)
+    try {
+      assert(database.hasColumns(connection, "t", Seq("A", "b")))
+      assert(!database.hasColumns(connection, "t", Seq("b", "c")))
+    } finally connection.close()
+    intercept[SQLException](database.hasColumns(connection, "t", Seq("b")))
   }
 
   test("a table beside another one") {
@@ -365,5 +418,27 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     assert(
       many.startsWith("SELECT COUNT(*) FROM u WHERE (n IN (1, ") && many.endsWith(", 1000) OR n IN (1001))")
     )
+  }
+}
+
+/** As soon as a task has a connection, those of the driver have been idle for too long. */
+class ImpatientDriver extends org.h2.Driver {
+  override def connect(url: String, info: Properties): Connection = {
+    val made = super.connect(url, info)
+    if (ImpatientDriver.isImpatient) ImpatientDriver.noteConnection(made)
+    made
+  }
+}
+
+object ImpatientDriver {
+  @volatile var isImpatient: Boolean = false
+  private val ofDriver = mutable.ArrayBuffer.empty[Connection]
+
+  private def noteConnection(made: Connection): Unit = synchronized {
+    if (TaskContext.get() == null) ofDriver += made
+    else {
+      ofDriver.foreach(_.close())
+      ofDriver.clear()
+    }
   }
 }

@@ -115,7 +115,10 @@ final private[streamjoin] case class ArrangeExec(
       batchTime,
       conf.getConf(StreamJoinConf.ArrangementDeletedKeysMaxAge),
       timeToLive.map(TimeToLive.of(meta, _, batchTime, conf.sessionLocalTimeZone)),
-      writesBase = before.exists(Base.isDueInBatch(_, endsByItself)),
+      writesBase = before.exists { last =>
+        Base.isDueInBatch(last, endsByItself) ||
+        endsByItself && last.bases.nonEmpty && !meta.isWrittenLike(folder.metaOf(last))
+      },
       dropsDeletions = before.exists(_.baseFiles.nonEmpty),
       rows,
       change,

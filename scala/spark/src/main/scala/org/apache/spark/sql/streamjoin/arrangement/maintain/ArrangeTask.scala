@@ -249,10 +249,12 @@ final private[streamjoin] class ArrangeTask(
     position.follows
   )
 
+  /** Whether it has been decided if the batch changes a key that does not exist. */
+  private var isAsked = false
+
   /** The last row of each key replaces the row that the key had before the batch. */
   private def upsert(input: Iterator[InternalRow]): Iterator[Unit] = {
     var found: UnsafeRow = null
-    var isAsked = false
     def ask(known: Operation, next: InternalRow): Unit =
       // Decided by the key's first row in the batch, apart from a row before an update.
       if (!isAsked && known != Operation.Before) {
@@ -285,8 +287,11 @@ final private[streamjoin] class ArrangeTask(
         }
       } else {
         ask(known, next)
-        val kept = values.fold(row)(_.filled(row, known, before(known))).copy()
-        changesOfKey.add(known, position.of(kept, next))
+        if (lacksOrder(known, written)) changesOfKey.addUndated(position.of(written.copy(), next))
+        else {
+          val kept = values.fold(row)(_.filled(row, known, before(known))).copy()
+          changesOfKey.add(known, position.of(kept, next))
+        }
       }
     }
     input.filterNot(row => isTombstone(row) || isWithoutKey(row)).map(step) ++ Iterator.single(()).map { _ =>
@@ -320,18 +325,31 @@ final private[streamjoin] class ArrangeTask(
       case Some(delete) =>
         val removed = changesOfKey.beforeUndated.map(_.row -> order.ordinals).toSeq
         val dated = order.completed(delete.row, removed ++ changesBefore)
-        if (isOlder(dated)) counts("olderChanges") += 1
-        else if (
-          changesOfKey.last.exists { case (_, last) => order.isOlder(dated, last.row, order.ordinals) }
-        )
-          changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
+        val isOutdated = isOlder(dated)
+        if (isOutdated) counts("olderChanges") += 1
+        if (isOutdated || changesOfKey.last.exists { case (_, last) => isBefore(delete, dated, last) })
+          applyLast()
         else {
-          if (probe.size == 0 && changesOfKey.last.isEmpty) counts("deletesOfUnknownKeys") += 1
+          if (probe.size == 0 && changesOfKey.last.isEmpty && !isAsked) counts("deletesOfUnknownKeys") += 1
           replace(dated, Operation.Delete)
         }
-      case None => changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
+      case None => applyLast()
     }
   }
+
+  private def applyLast(): Unit =
+    changesOfKey.last.foreach { case (operation, last) => replace(last.row, operation) }
+
+  /**
+   * Whether a delete comes before another change: by time and order, or else by the position in the
+   * log.
+   *
+   * @param dated
+   *   the delete with its time and order
+   */
+  private def isBefore(delete: LogPosition.At, dated: UnsafeRow, other: LogPosition.At): Boolean =
+    order.isOlder(dated, other.row, order.ordinals) ||
+      !order.isOlder(other.row, dated, order.ordinals) && position.follows(delete, other).contains(false)
 
   private def ambiguous(row: UnsafeRow) = StreamJoinErrors.runtime(
     "STREAMJOIN_CHANGE_ORDER",

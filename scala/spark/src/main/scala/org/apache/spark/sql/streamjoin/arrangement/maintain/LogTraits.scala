@@ -82,8 +82,11 @@ final private[maintain] class KeptValues(placeholder: String, required: Set[Int]
 final private[maintain] class LogPosition(meta: ArrangementMeta, spec: ArrangeSpec) {
   import LogPosition.At
 
-  private val column = meta.order.map(meta.schema.fieldIndex)
-  private val ordering = column.map(at => TypeUtils.getInterpretedOrdering(meta.schema(at).dataType))
+  /** The columns for time and order, and how they are compared. */
+  private val columns = (meta.time ++ meta.order).toSeq.map { name =>
+    val at = meta.schema.fieldIndex(name)
+    at -> TypeUtils.getInterpretedOrdering(meta.schema(at).dataType)
+  }
   private val partition = meta.schema.length + 1
 
   /** @param input the row of the input that a row was made of */
@@ -94,23 +97,26 @@ final private[maintain] class LogPosition(meta: ArrangementMeta, spec: ArrangeSp
   /** Whether a delete follows another change; none if that is unknown. */
   def follows(delete: At, other: At): Option[Boolean] = {
     // A delete with only its key has no value in a column of the rows.
-    val byColumn = column.filterNot(delete.row.isNullAt).map(compare(delete.row, other.row, _))
+    val compared = columns.collect {
+      case (at, ordering) if !delete.row.isNullAt(at) => compare(delete.row, other.row, at, ordering)
+    }
     def inKafka =
       if (delete.partition != other.partition) delete.partition > other.partition
       else delete.offset > other.offset
-    byColumn
-      .filter(_ != 0)
+    val hasOrder = meta.order.exists(name => !delete.row.isNullAt(meta.schema.fieldIndex(name)))
+    compared
+      .find(_ != 0)
       .map(_ > 0)
       .orElse(Option.when(spec.traits.hasPosition)(inKafka))
-      .orElse(byColumn.map(_ => false))
+      .orElse(Option.when(hasOrder)(false))
   }
 
-  private def compare(one: InternalRow, other: InternalRow, at: Int): Int =
-    (one.isNullAt(at), other.isNullAt(at)) match {
-      case (false, false) =>
-        val dataType = meta.schema(at).dataType
-        ordering.get.compare(one.get(at, dataType), other.get(at, dataType))
-      case (first, second) => second.compare(first)
+  /** Nulls are lowest. */
+  private def compare(delete: InternalRow, other: InternalRow, at: Int, ordering: Ordering[Any]): Int =
+    if (other.isNullAt(at)) 1
+    else {
+      val dataType = meta.schema(at).dataType
+      ordering.compare(delete.get(at, dataType), other.get(at, dataType))
     }
 }
 

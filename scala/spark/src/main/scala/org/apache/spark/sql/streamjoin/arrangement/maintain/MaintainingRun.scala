@@ -57,18 +57,14 @@ final private[streamjoin] class MaintainingRun extends Logging {
     found.foreach(manifest => CaughtUp.write(folder, CaughtUp(version, isSo = false, Some(manifest.id))))
     found.map(folder.metaOf).foreach(sayChanged(folder, _, meta))
     hasOtherBase = found.flatMap(_.bases.lastOption).exists { base =>
-      folder.manifestOf(base.manifest).map(folder.metaOf).exists(isOther(_, meta))
+      !folder.manifestOf(base.manifest).map(folder.metaOf).forall(meta.isWrittenLike)
     }
   }
-
-  private def isOther(one: ArrangementMeta, meta: ArrangementMeta): Boolean =
-    one.partitions != meta.partitions || one.keys != meta.keys ||
-      !ChangedColumns.areSame(one.schema, meta.schema)
 
   private def sayChanged(folder: ArrangementFolder, before: ArrangementMeta, now: ArrangementMeta): Unit = {
     def words(of: ArrangementMeta) =
       s"${of.partitions} partitions, the columns ${ChangedColumns.words(of.schema)} and the keys ${of.keysInWords}"
-    if (isOther(before, now))
+    if (!now.isWrittenLike(before))
       logWarning(
         s"${folder.root} has ${words(now)} from its next version on. It had ${words(before)}. Queries that read it " +
           "continue."

@@ -36,6 +36,7 @@ final private[streamjoin] class ArrangementStream(
   private val folder = options.open()
   private val leases = new LeaseFiles(folder)
   private val reader = LeaseFiles.reader(checkpoint)
+  leases.resume(reader)
 
   /** Shared with the other streams of the arrangement in the run. */
   private val ofRun = versions(folder)

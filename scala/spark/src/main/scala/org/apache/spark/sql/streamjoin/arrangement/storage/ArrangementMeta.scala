@@ -54,6 +54,10 @@ final private[streamjoin] case class ArrangementMeta(
   /** The number of an index in files: that of deletions follows those of the first keys. */
   def number(index: Int): Int = if (index < firstKeys) index else index + 1
 
+  /** Whether files with another description have the same columns, keys and partitions. */
+  def isWrittenLike(other: ArrangementMeta): Boolean = partitions == other.partitions &&
+    keys == other.keys && ChangedColumns.areSame(schema, other.schema)
+
   def keysInWords: String = keys.map(_.mkString("[", ", ", "]")).mkString(", ")
 
   def toJson: Array[Byte] = {

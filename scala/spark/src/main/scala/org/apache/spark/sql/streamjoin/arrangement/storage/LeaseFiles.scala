@@ -43,25 +43,40 @@ final private[streamjoin] class LeaseFiles(folder: ArrangementFolder) extends Lo
    * @throws org.apache.spark.sql.AnalysisException
    *   if the reader may not write here, unless it needs no lease
    */
-  def renew(reader: String, version: Long, id: Option[UUID] = None): Unit =
-    try {
-      val own = new Path(readers, reader)
-      if (!folder.fs.mkdirs(own)) throw new IOException(s"$MkdirsFailed to create $own")
-      val file = new Path(own, version.toString)
-      val isNew = !folder.fs.exists(file)
-      if (isNew) write(file, textOf(id))
-      // Later ones date from before the arrangement, or the reader, was restored.
-      folder.numbersIn(own).filter(_ != version).foreach { other =>
-        folder.fs.delete(new Path(own, other.toString), false)
-      }
-      TemporaryReaders.add(folder, reader)
-      val kept = LeaseRenewal.keep(folder, reader, id.map(VersionId(version, _)))
-      kept.begins.foreach(query => writeName(own, Option(query.name)))
-      val isOther = !isNew && id.isDefined && !kept.isKnown && isOfOther(file, id.get)
-      if (isOther) write(file, textOf(id))
-      // There is no new version, but the reader is alive.
-      if (kept.isDue && !isNew && !isOther) showAlive(reader)
-    } catch {
+  def renew(reader: String, version: Long, id: Option[UUID] = None): Unit = ifPermitted(reader) {
+    val own = new Path(readers, reader)
+    if (!folder.fs.mkdirs(own)) throw new IOException(s"$MkdirsFailed to create $own")
+    val file = new Path(own, version.toString)
+    val isNew = !folder.fs.exists(file)
+    if (isNew) write(file, textOf(id))
+    // Later ones date from before the arrangement, or the reader, was restored.
+    folder.numbersIn(own).filter(_ != version).foreach { other =>
+      folder.fs.delete(new Path(own, other.toString), false)
+    }
+    TemporaryReaders.add(folder, reader)
+    val kept = LeaseRenewal.keep(folder, reader, id.map(VersionId(version, _)))
+    kept.begins.foreach(query => writeName(own, Option(query.name)))
+    val isOther = !isNew && id.isDefined && !kept.isKnown && isOfOther(file, id.get)
+    if (isOther) write(file, textOf(id))
+    // There is no new version, but the reader is alive.
+    if (kept.isDue && !isNew && !isOther) showAlive(reader)
+  }
+
+  /**
+   * Keeps the lease of a reader whose query has started again, if it still has one: the run may
+   * find nothing to read, or run a batch again that takes long.
+   */
+  def resume(reader: String): Unit = if (LeaseRenewal.isNotKept(folder, reader)) ifPermitted(reader) {
+    val own = new Path(readers, reader)
+    if (folder.numbersIn(own).nonEmpty) {
+      LeaseRenewal.keep(folder, reader, None).begins.foreach(query => writeName(own, Option(query.name)))
+      showAlive(reader)
+    }
+  }
+
+  private def ifPermitted(reader: String)(body: => Unit): Unit =
+    try body
+    catch {
       case denied: IOException if isDenied(denied) =>
         if (SQLConf.get.getConf(StreamJoinConf.ArrangementLease) != StreamJoinConf.Optional)
           throw StreamJoinErrors.analysis(

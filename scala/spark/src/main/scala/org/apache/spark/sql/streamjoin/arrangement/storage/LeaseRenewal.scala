@@ -58,6 +58,12 @@ private[storage] object LeaseRenewal extends Logging {
       Seen(isDue, isKnown, Option.when(known.isEmpty)(query))
     }
 
+  /** Whether this thread runs a query that does not keep the lease of a reader yet. */
+  def isNotKept(folder: ArrangementFolder, reader: String): Boolean =
+    RunningQuery.current.exists { query =>
+      !Option(kept.get((folder.root.toString, reader))).exists(_.query eq query)
+    }
+
   /** The query of this driver that currently renews a lease, if there is one. */
   def query(folder: ArrangementFolder, reader: String): Option[MicroBatchExecution] =
     Option(kept.get((folder.root.toString, reader))).map(_.query).filter(_.isActive)

@@ -99,8 +99,10 @@ private[streamjoin] object TableVersions extends Logging {
       if (!seen.arrangement.contains(id))
         throw StreamJoinErrors.analysis("STREAMJOIN_ARRANGEMENT_REPLACED", "arrangement" -> root.toString)
     }
+    val reader = LeaseFiles.reader(log.metadataPath.toString)
+    // The batch runs again.
+    if (decided.isDefined) new LeaseFiles(folder).resume(reader)
     decided.map(withId(folder, _)).getOrElse {
-      val reader = LeaseFiles.reader(log.metadataPath.toString)
       val last = log.get(number - 1)
       if (last.isEmpty) awaitLoaded(batch, folder, root)
       val before = last.fold(-1L)(_.version)

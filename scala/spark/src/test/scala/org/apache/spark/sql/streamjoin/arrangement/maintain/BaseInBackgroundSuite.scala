@@ -162,19 +162,33 @@ class BaseInBackgroundSuite extends AnyFunSuite with ArrangementTest {
     val root = newFolder("a")
     val folder = newFolder("input")
     val checkpoint = newFolder("checkpoint")
-    def run(from: Int): Unit = {
-      add(folder, large(from))
+    def run(rows: Seq[Row]): Unit = {
+      add(folder, rows)
       ofFiles(root, folder)
         .option("checkpointLocation", checkpoint)
         .trigger(Trigger.AvailableNow())
         .start()
         .awaitTermination()
     }
-    run(0)
-    run(100)
-    val manifest = ArrangementFolder.open(ArrangementFolder.root(root)).manifest(1)
-    assert(manifest.bases == Seq(BaseRef(0, 1)))
+    def bases = {
+      val arrangement = ArrangementFolder.open(ArrangementFolder.root(root))
+      arrangement.manifest(arrangement.newest).bases
+    }
+    run(large(0))
+    run(large(100))
+    assert(bases == Seq(BaseRef(0, 1)))
     assert(ids(root) == (0 until 60) ++ (100 until 160))
+    def runWithOne(id: Int): Unit = run(Seq(Row(id, "x", "i")))
+    runWithOne(1000)
+    runWithOne(1001)
+    assert(bases.last == BaseRef(1, 2))
+    // The files of a new number of partitions begin with a base.
+    withConf("spark.streamjoin.partitions" -> "5")(runWithOne(1002))
+    assert(bases.last == BaseRef(3, 4))
+    runWithOne(1003)
+    assert(bases.last == BaseRef(3, 4))
+    forgetIndexes()
+    assert(ids(root) == (0 until 60) ++ (100 until 160) ++ (1000 to 1003))
   }
 
   /** How many tasks of bases run at once. */
