@@ -100,6 +100,21 @@ final class TimeBounds(
       .map(key => key -> tightest.filter(_.in == key).map(bound => (bound.out, bound.postpone)))
       .toMap
 
+  /**
+   * By each key whose watermark drives a bound: the keys of the times that bounds compare with it,
+   * on the other side.
+   */
+  val compared: Map[Int, Set[Int]] = tightest
+    .map(_.in)
+    .distinct
+    .map { key =>
+      key -> tightest.collect {
+        case TimeBound(`key`, in, _) => in
+        case TimeBound(out, `key`, _) if !carried(out) => out
+      }.toSet
+    }
+    .toMap
+
   /** The keys of a side that expire its rows, those of carried values first. */
   def bounded(side: Side): Seq[Int] = TimeBounds.bounded(tightest, keys(side), carried)
 

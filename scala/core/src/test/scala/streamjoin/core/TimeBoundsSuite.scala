@@ -177,6 +177,19 @@ class TimeBoundsSuite extends AnyFunSuite {
     }
   }
 
+  test("a key that drives a bound is compared with the times of the other side, not with a carried value") {
+    assert(simple.compared == Map(0 -> Set(1), 1 -> Set(0)))
+    assert(chain.compared == Map(1 -> Set(2), 2 -> Set(1)))
+    // right BETWEEN left AND left's value (key 2), or its other time (key 3), which drives nothing
+    val several = new TimeBounds(
+      Set(0, 2, 3),
+      Set(1),
+      Seq(TimeBound(1, 0, 0), TimeBound(2, 1, 0), TimeBound(3, 1, 0)),
+      carried = Set(2)
+    )
+    assert(several.compared == Map(0 -> Set(1), 1 -> Set(0, 3)))
+  }
+
   test("a carried value drives no bound") {
     intercept[IllegalArgumentException](
       new TimeBounds(Set(0, 2), Set(1), Seq(TimeBound(0, 1, 0), TimeBound(1, 2, 0)), carried = Set(2))

@@ -5,7 +5,7 @@ import scala.annotation.unused
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
-import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
+import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, ReceivedWatermarks}
 
 import streamjoin.core.TimeBound
 
@@ -33,6 +33,12 @@ private[streamjoin] trait OperatorSpec {
   protected def emittedKeys: Seq[Int]
 
   def awaited: AwaitedKeys
+
+  /**
+   * By the watermark key of each column that evicts rows: the keys of the columns that its times
+   * are compared with. The other columns say nothing about it: one may be days ahead or behind.
+   */
+  def compared: Map[Int, Set[Int]] = ReceivedWatermarks.each(watermarks)
 
   /** Constraints between the event times of each row of an input, by watermark key. */
   def known: Seq[TimeBound] = Nil

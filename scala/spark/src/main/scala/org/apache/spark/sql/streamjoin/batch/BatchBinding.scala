@@ -29,12 +29,12 @@ import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, RowPath, Waiting}
 import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.{
-  ColumnWatermark,
   KeyedWatermarkLog,
   LowestKept,
   OutputFloor,
   Passed,
   QueryWatermarks,
+  ReceivedWatermarks,
   WatermarkId,
   WatermarkValues
 }
@@ -116,8 +116,8 @@ final private[streamjoin] class BatchBinding(
    * to learn whether this one has to run. For the first batch of a run it asks during planning; if
    * it already had a watermark at that time, it first asks for the watermark of the previous batch.
    */
-  def takeForOutputWatermark(ordinal: Int, sparkWatermarkMs: Long): WatermarkValues =
-    if (hasEnded) next.values(sparkWatermarkMs)
+  def takeForOutputWatermark(ordinal: Int): WatermarkValues =
+    if (hasEnded) nextValues
     else if (asksForPrevious && lateTaken.add(ordinal)) emittedValues
     else evictionValues
 
@@ -193,6 +193,8 @@ final private[streamjoin] class BatchBinding(
       watermarkLog.continue(batch, eviction)
       changed.forgetAdded()
       if (batch == 0) states.forgetFailed()
+      val tasks = operators(execution).map(of => LateRows.operator(Some(of.ordinal + 1)) -> of.numPartitions)
+      LateRows.forget(lateRows, batch, tasks.toMap, hadoopConf.value.value)
     }
     hasTasks = true
     beforeTasks.remove(ordinal).foreach(_())
@@ -246,8 +248,8 @@ final private[streamjoin] class BatchBinding(
 
   /** By ordinal, in microseconds. */
   private def receivedValues(values: WatermarkValues): Map[Int, Seq[Option[Long]]] =
-    received.map { case (ordinal, columns) =>
-      ordinal -> columns.map(column => Some(column.value(values)).filter(_ != Watermark.Undefined))
+    received.map { of =>
+      of.ordinal -> of.columns.map(column => Some(column.value(values)).filter(_ != Watermark.Undefined))
     }.toMap
 
   private def recordOutlines(): Unit = {
@@ -305,6 +307,16 @@ final private[streamjoin] class BatchBinding(
   }
 
   /**
+   * Spark's own watermark of the next batch, in milliseconds, while Spark asks whether that batch
+   * has to run. What Spark passes to an operator is another one above a join: the output watermark
+   * of that join.
+   */
+  def sparkNext: Long = query.getLatestExecutionContext().offsetSeqMetadata.batchWatermarkMs
+
+  /** The watermarks by which the next batch evicts. This batch must have ended. */
+  def nextValues: WatermarkValues = next.values(sparkNext)
+
+  /**
    * An input has become idle since the batch ended, and other inputs advance its watermark. One
    * more batch records this in the checkpoint, for the batch after it.
    */
@@ -314,9 +326,8 @@ final private[streamjoin] class BatchBinding(
     next.idleAt(time, received, sparkEviction).evictsOtherThan(next)
   }
 
-  /** The watermarks that our operators receive, by ordinal. */
-  private def received: Seq[(Int, IndexedSeq[ColumnWatermark])] =
-    operators(execution).map(exec => exec.ordinal -> exec.watermarks)
+  /** The watermarks that our operators receive. */
+  private def received: Seq[ReceivedWatermarks] = operators(execution).map(_.received)
 
   /** The newest event times from which the watermarks for late rows are computed. */
   lazy val newestJudging: Map[WatermarkId, Long] = late.newest(execution.executedPlan)

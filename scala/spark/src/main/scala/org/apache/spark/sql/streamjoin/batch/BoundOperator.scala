@@ -3,7 +3,13 @@ package org.apache.spark.sql.streamjoin.batch
 import org.apache.spark.sql.streamjoin.base.OwnExec
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.{ObservedRows, TaskReports}
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Passed, WatermarkId, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  Passed,
+  ReceivedWatermarks,
+  WatermarkId,
+  WatermarkValues
+}
 
 /** A stateful operator, as seen by its batch and by the reports on the batch. */
 private[streamjoin] trait BoundOperator extends OwnExec {
@@ -11,11 +17,16 @@ private[streamjoin] trait BoundOperator extends OwnExec {
   /** Position among our operators in the query, from the inputs up. It identifies the state. */
   def ordinal: Int
 
+  def numPartitions: Int
+
   /** The batch, or none if the plan is only explained. */
   def binding: Option[BatchBinding]
 
   /** Watermarks received, by watermark key. */
   def watermarks: IndexedSeq[ColumnWatermark]
+
+  /** The watermarks that it receives, and which of them belong to times that it compares. */
+  def received: ReceivedWatermarks
 
   /**
    * The newest time of an input's first event-time column, in microseconds.

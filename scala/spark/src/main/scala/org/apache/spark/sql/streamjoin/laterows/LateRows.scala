@@ -78,17 +78,64 @@ private[streamjoin] object LateRows {
   /**
    * The folder for the late rows of a batch that maintains an arrangement, if they are kept. It is
    * created, and old rows are purged, while the batch is planned.
+   *
+   * @param tasks
+   *   number of tasks that write rows
    */
-  def prepareForArrangement(execution: IncrementalExecution, hadoopConf: Configuration): Option[String] =
+  def prepareForArrangement(
+      execution: IncrementalExecution,
+      tasks: Int,
+      hadoopConf: Configuration
+  ): Option[String] =
     Option.when(StreamJoinConf.keepsLateRows) {
       val rows = folder(new Path(execution.checkpointLocation).getParent)
-      if (execution.isFirstBatch) prepare(rows, hadoopConf)
+      if (execution.isFirstBatch) {
+        prepare(rows, hadoopConf)
+        // The sink of an arrangement never skips a batch: its tasks will run.
+        forget(rows, execution.currentBatchId, Map(operator(None) -> tasks), hadoopConf)
+      }
       if (execution.isFirstBatch || execution.currentBatchId % PurgeInterval == 0) purge(rows, hadoopConf)
       rows.toString
     }
 
   /** The maximum age, in batches. */
   val PurgeInterval = 10
+
+  /**
+   * Before a batch runs again: removes the files of an attempt that had another number of tasks, or
+   * other operators. The others stay, and will be overwritten with the same rows: a stream may be
+   * about to read them.
+   *
+   * @param tasks
+   *   by operator: the number of tasks
+   */
+  def forget(folder: Path, batch: Long, tasks: Map[String, Int], hadoopConf: Configuration): Unit =
+    if (areIn(folder, hadoopConf)) {
+      def isOfThis(operator: String, of: String) = tasks.get(operator).exists(_.toString == of)
+      val files = CheckpointFileManager.create(folder, hadoopConf)
+      files.list(folder).map(_.getPath).foreach { file =>
+        file.getName match {
+          case FileName(number, operator, of)
+              if number.toLong > batch || number.toLong == batch && !isOfThis(operator, of) =>
+            files.delete(file)
+          case _ =>
+        }
+      }
+    }
+
+  // Earlier versions did not write the number of tasks.
+  private val FileName = """batch-(\d+)-(.+)-task-\d+(?:-of-(\d+))?\.json""".r
+
+  private[laterows] def fileName(spec: Spec, task: Int): String =
+    f"batch-${spec.batch}%010d-${operator(spec.join)}-task-$task-of-${spec.tasks}.json"
+
+  /**
+   * An operator in the names of files.
+   *
+   * @param join
+   *   number of the join, from 1; none for an arrangement
+   */
+  def operator(join: Option[Int]): String = join.fold("arrangement")(number => s"join-$number")
 
   /** Whether late rows are, or were, kept here. */
   def areIn(folder: Path, hadoopConf: Configuration): Boolean =
@@ -122,8 +169,16 @@ private[streamjoin] object LateRows {
    *
    * @param join
    *   number of the join, from 1; none for an arrangement
+   * @param tasks
+   *   number of its tasks
    */
-  final case class Spec(folder: String, batch: Long, join: Option[Int], inputs: Map[Side, Input])
+  final case class Spec(
+      folder: String,
+      batch: Long,
+      join: Option[Int],
+      inputs: Map[Side, Input],
+      tasks: Int
+  )
 
   /**
    * Removes files beyond the configured age, then the oldest ones until the rest fits the
@@ -215,11 +270,9 @@ final private[streamjoin] class LateRowsWriter(
 
   private def open(): Unit = {
     val folder = new Path(spec.folder)
-    val operator = spec.join.fold("arrangement")(number => s"join-$number")
-    val name = f"batch-${spec.batch}%010d-$operator-task-$partition.json"
     file = CheckpointFileManager
       .create(folder, hadoopConf)
-      .createAtomic(new Path(folder, name), overwriteIfPossible = true)
+      .createAtomic(new Path(folder, LateRows.fileName(spec, partition)), overwriteIfPossible = true)
     out = new BufferedWriter(new OutputStreamWriter(file, UTF_8))
   }
 

@@ -20,7 +20,13 @@ import org.apache.spark.sql.streamjoin.checkpoint.{Generation, OperatorOutline}
 import org.apache.spark.sql.streamjoin.observe.collect.TaskReports
 import org.apache.spark.sql.streamjoin.plans.FirstPartitions
 import org.apache.spark.sql.streamjoin.state.SegmentStore
-import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, Passed, WatermarkId, WatermarkValues}
+import org.apache.spark.sql.streamjoin.watermark.{
+  ColumnWatermark,
+  Passed,
+  ReceivedWatermarks,
+  WatermarkId,
+  WatermarkValues
+}
 
 import streamjoin.core.Watermark
 
@@ -38,6 +44,9 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
 
   /** Spark's stateful operators above receive the smallest of these. */
   final private def outputWatermarksForSpark: Seq[ColumnWatermark] = definition.outputWatermarksForSpark
+
+  final override def received: ReceivedWatermarks =
+    ReceivedWatermarks(ordinal, watermarks, definition.compared)
 
   final override def holdsAbove(values: WatermarkValues): Option[WatermarkId] =
     outputWatermarksForSpark.minByOption(_.value(values)).flatMap(_.decidedBy(values))
@@ -95,12 +104,12 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
    * By watermark key, in microseconds: a row with a lower time is late. Each input is judged by its
    * own watermark, even after it has been idle.
    */
-  final protected lazy val late: IndexedSeq[Long] = received(_.lateValues)
+  final protected lazy val late: IndexedSeq[Long] = watermarksIn(_.lateValues)
 
   /**
    * By watermark key, in microseconds: the watermarks by which this batch evicts, after its rows.
    */
-  final protected lazy val eviction: IndexedSeq[Long] = received(_.evictionValues)
+  final protected lazy val eviction: IndexedSeq[Long] = watermarksIn(_.evictionValues)
 
   /**
    * For tasks that observe their rows: for each input, the newest time of its first event-time
@@ -122,16 +131,16 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     Some(definition.known)
   )
 
-  private def received(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
+  private def watermarksIn(of: BatchBinding => WatermarkValues): IndexedSeq[Long] =
     binding.fold(watermarks.map(_ => Watermark.Undefined)) { batch =>
       val values = of(batch)
       watermarks.map(_.value(values))
     }
 
-  /** Spark passes its own watermark, which is coarser than the operator's watermarks. */
-  override def produceOutputWatermark(sparkWatermarkMs: Long): Option[Long] =
+  /** Spark passes the lowest watermark of the inputs, which is coarser than those of columns. */
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     binding.map { batch =>
-      val values = batch.takeForOutputWatermark(ordinal, sparkWatermarkMs)
+      val values = batch.takeForOutputWatermark(ordinal)
       val own = outputWatermarksForSpark.map(_.value(values)).min
       math.max(microsToMillis(math.max(own, batch.floor(ordinal))), 0L)
     }
@@ -140,9 +149,8 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
    * Runs another batch only if the watermarks have advanced far enough to evict a row, or an input
    * that holds others back has become idle.
    */
-  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean = binding.exists { batch =>
-    val values = batch.next.values(sparkWatermarkMs)
-    val limits = evictionLimits(values)
+  override def shouldRunAnotherBatch(inputWatermarkMs: Long): Boolean = binding.exists { batch =>
+    val limits = evictionLimits(batch.nextValues)
     reports.lowest.exists { case (key, lowest) => lowest < limits(key) } || batch.hasNewlyIdle
   }
 

@@ -32,7 +32,7 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
         val own = sides.indices.filter(sides(_) == side).map(times)
         side -> LateRows.Input(names.name(side), own, shown(side))
       }
-      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap)
+      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), inputs.toMap, numPartitions)
     }
 
   final protected lazy val names: JoinNames = binding match {

@@ -178,13 +178,13 @@ final private[streamjoin] case class QueryWatermarks(
    * @param time
    *   time of a batch from the offset log, in milliseconds
    * @param operators
-   *   our operators: the watermarks that they receive, by ordinal
+   *   the watermarks that our operators receive
    * @param spark
    *   Spark's own watermark
    */
   def idleAt(
       time: Long,
-      operators: => Seq[(Int, IndexedSeq[ColumnWatermark])],
+      operators: => Seq[ReceivedWatermarks],
       spark: Long
   ): QueryWatermarks = {
     val judged = copy(inputs = keys.origins.indices.map(key => key -> idleAt(key, time)).toMap)

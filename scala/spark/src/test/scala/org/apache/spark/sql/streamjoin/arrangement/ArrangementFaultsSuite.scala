@@ -141,6 +141,8 @@ class ArrangementFaultsSuite extends AnyFunSuite with ArrangementTest {
         forgetIndexes()
         it.replay()
         assert(kept == four)
+        withConf("spark.streamjoin.partitions" -> "5")(it.replay())
+        assert(kept == four)
         assert(it.folder.manifest(3).counts("updatesOfUnknownKeys") == 2)
 
         // Rows of an uncommitted batch are not visible.

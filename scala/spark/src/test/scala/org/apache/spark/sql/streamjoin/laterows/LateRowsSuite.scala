@@ -112,6 +112,23 @@ class LateRowsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("a batch that runs again with another number of partitions keeps its late rows once") {
+    withConf(keep, "spark.streamjoin.partitions" -> "4") {
+      running(job(hourly("left_outer"))) { job =>
+        job.feed(o("a", "10:00", 1), d("a", "10:00", 1))
+        job.feed(o("b", "10:00", 1), d("b", "10:00", 1))
+        // Rows before 10:00 are late.
+        job.feed((0 until 8).map(n => o(s"late $n", "09:00", n)): _*)
+        val before = table(job)
+        assert(before.size == 8)
+        assert(files(job).size > 1, "several tasks have had some")
+        withConf("spark.streamjoin.partitions" -> "1")(job.redoLast())
+        assert(table(job) == before)
+        assert(files(job).size == 1)
+      }
+    }
+  }
+
   test("late rows can be read as a stream") {
     withConf(keep) {
       running(job(hourly())) { job =>

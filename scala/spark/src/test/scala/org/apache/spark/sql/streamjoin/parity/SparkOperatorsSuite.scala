@@ -136,6 +136,36 @@ class SparkOperatorsSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("an aggregation above a chain does not wait longer than its column, if one is below the chain") {
+    // Windows of orders, each with the deliveries of the hour after it, and these with the returns
+    // of ten minutes. The upper join gets no watermark later than an hour behind: that of a window.
+    val query: Streams => DataFrame = streams => {
+      val windows = streams
+        .marked("o")
+        .groupBy(window(col("t"), "10 minutes"), col("id"))
+        .agg(count("*").as("n"))
+        .selectExpr("id", "window_time(window) AS counted")
+        .as("w")
+      val delivered = "w.id = d.id AND d.t BETWEEN w.counted AND w.counted + INTERVAL 1 HOUR"
+      val returned = "r.id = d.id AND r.t BETWEEN d.t AND d.t + INTERVAL 10 MINUTES"
+      counted("d.t")(
+        windows.join(streams.marked("d"), expr(delivered)).join(streams.marked("r"), expr(returned))
+      )
+    }
+    running(job(query)) { job =>
+      def all(id: String, times: String*) = Seq("o", "d", "r").zip(times).map { case (name, time) =>
+        name -> row(id, time)
+      }
+      assert(job.feed(all("a", "11:00", "11:15", "11:16"): _*).isEmpty)
+      // watermarks 12:00: deliveries before 11:50 have all their returns, so the window of 11:10 is
+      // complete
+      assert(job.feed(all("z", "12:00", "12:00", "12:00"): _*) == Seq("11:10 1"))
+      val last = job.redoLast()
+      assert(job.seen.filter(_.id == last).map(_.rows) == Seq(Seq("11:10 1"), Seq("11:10 1")))
+      assert(job.dropped == 0)
+    }
+  }
+
   test("a row at the watermark of its column is not late for Spark's operators above") {
     val all: Seq[Streams => DataFrame] = Seq(
       hourly().andThen(_.select("o.id", "o.t").dropDuplicates("id", "t")),

@@ -20,8 +20,12 @@ class CarriedWatermarksSuite extends AnyFunSuite {
     _ => Watermark.Undefined
   )
 
-  private def carried(idle: WatermarkId*)(operators: IndexedSeq[ColumnWatermark]*): Map[WatermarkId, Long] =
-    new CarriedWatermarks(operators.zipWithIndex.map(_.swap), idle.toSet).carried(known, values)
+  private def carried(idle: WatermarkId*)(operators: IndexedSeq[ColumnWatermark]*): Map[WatermarkId, Long] = {
+    val received = operators.zipWithIndex.map { case (columns, ordinal) =>
+      ReceivedWatermarks(ordinal, columns, ReceivedWatermarks.each(columns))
+    }
+    new CarriedWatermarks(received, idle.toSet).carried(known, values)
+  }
 
   private def columns(all: ColumnWatermark*) = all.toIndexedSeq
 
@@ -37,6 +41,24 @@ class CarriedWatermarksSuite extends AnyFunSuite {
 
   test("an idle input is carried through a column that is shifted by a constant") {
     assert(carried(d)(columns(Marked(o), Shifted(10L, Marked(d)))) == known + (d -> 90L))
+  }
+
+  test("an idle input follows the times that its own are compared with, by the column that moves it least") {
+    // The day of a time is up to 1000 before it, another column 500 after it.
+    def day(of: WatermarkId) = Shifted(-1000L, Marked(of), 0L)
+    def after(of: WatermarkId) = Shifted(500L, Marked(of))
+    val all = columns(Marked(o), day(o), after(o), Marked(d), day(d), after(d))
+    def carriedBy(compared: (Int, Int)*)(from: Map[WatermarkId, Long], idle: WatermarkId*) = {
+      val both = (compared ++ compared.map(_.swap)).groupMap(_._1)(_._2).transform((_, keys) => keys.toSet)
+      new CarriedWatermarks(Seq(ReceivedWatermarks(0, all, both)), idle.toSet).carried(from, values)
+    }
+    val followed = known + (d -> 100L)
+    assert(carriedBy(0 -> 3)(known, d) == followed)
+    assert(carriedBy(0 -> 3, 1 -> 4)(known, d) == followed, "the days are as far apart as the times")
+    assert(carriedBy(0 -> 3, 0 -> 4)(known, d) == followed, "the day of d alone would move it ahead of o")
+    assert(carriedBy(0 -> 3, 2 -> 3)(known, d) == followed)
+    assert(carriedBy(0 -> 3, 0 -> 4, 2 -> 3)(known, o, d) == followed)
+    assert(carriedBy(0 -> 3, 0 -> 4, 2 -> 3)(followed, o, d) == followed, "idle inputs stay where they are")
   }
 
   test("an idle branch follows its union's other branches, an idle union the side it is joined with") {

@@ -10,9 +10,9 @@ import scala.util.Random
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
 import org.apache.spark.sql.streamjoin.{Frames, JoinTest, SparkTest}
+import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.ManualClock
 
 import streamjoin.core.{JoinWindow, JoinWindows, Side}
@@ -113,6 +113,54 @@ class IdleInputsSuite extends AnyFunSuite with JoinTest {
       assert(job.watermark("left") == "12:00")
       assert(job.watermark("right") == "12:00")
       assert(job.feed(d("b", "10:30", 3), d("b", "12:10", 4)) == Seq("2 4"))
+    }
+  }
+
+  /** Each input has another time besides `t`, or none. */
+  private def withOthers(
+      left: DataFrame,
+      right: DataFrame,
+      others: (String, String)
+  ): DataFrame = left
+    .selectExpr("*", s"${others._1} AS other")
+    .as("o")
+    .join(right.selectExpr("*", s"${others._2} AS other").as("d"), expr(Hourly), "left_outer")
+    .selectExpr("o.v AS a", "d.v AS b", "o.other AS c", "d.other AS e")
+
+  private def withoutOthers(job: Job): Unit =
+    job.sink = _.select("a", "b").collect().map(text(_: Row)).toSeq
+
+  test("another time in an idle input, or in the one that it follows, does not move its watermark") {
+    val day = "date_trunc('DAY', t)"
+    for (others <- Seq("v" -> day, day -> "v"))
+      running(streams => withOthers(streams.marked("o"), mayBeIdle(streams, "d"), others)) { (job, clock) =>
+        withoutOthers(job)
+        job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+        assert(job.feed(o("b", "12:00", 2)).isEmpty)
+        // Idle deliveries follow orders: W(d) = 12:00 evicts orders before 11:00.
+        assert(wait(job, clock, 30) == Seq("1 -"))
+        assert(job.watermark("right") == "12:00")
+        // Once they are sent again, an order waits an hour for its delivery.
+        assert(job.feed(o("c", "12:10", 3), d("y", "12:05", 9)).isEmpty)
+        assert(job.feed(d("c", "12:20", 4)) == Seq("3 4"))
+      }
+  }
+
+  test("two idle inputs with another time stay where they are") {
+    val earlier = "t - INTERVAL 1 HOUR"
+    running { streams =>
+      withOthers(mayBeIdle(streams, "o"), mayBeIdle(streams, "d"), earlier -> earlier)
+    } { (job, clock) =>
+      withoutOthers(job)
+      job.feed(o("a", "10:00", 1), d("x", "10:00", 9))
+      job.feed(o("b", "12:00", 2))
+      // W(d) follows W(o) to 12:00 and evicts orders before 11:00.
+      assert(wait(job, clock, 40) == Seq("1 -"))
+      val batches = job.seen.size
+      assert(wait(job, clock, 60).isEmpty)
+      assert(job.seen.size == batches)
+      assert(Seq("left", "right").map(job.watermark(_)) == Seq("12:00", "12:00"))
+      assert(job.feed(d("b", "12:30", 3)) == Seq("2 3"))
     }
   }
 

@@ -130,7 +130,8 @@ final private[streamjoin] case class ArrangeExec(
           folder,
           number,
           None,
-          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, rows ++ change))
+          Map(Side.Left -> LateRows.Input(new Path(root).getName, times, rows ++ change)),
+          meta.partitions
         )
       }
     )
@@ -206,7 +207,11 @@ private[streamjoin] object ArrangeExec {
       planned
         .filter(_ => arrange.meta.input == InputKind.Changelog)
         .flatMap(found =>
-          LateRows.prepareForArrangement(found.execution, HadoopConf.of(session).value.value)
+          LateRows.prepareForArrangement(
+            found.execution,
+            arrange.meta.partitions,
+            HadoopConf.of(session).value.value
+          )
         ),
       isGathered,
       if (isGathered) ChangeRows.columns else arrange.output,

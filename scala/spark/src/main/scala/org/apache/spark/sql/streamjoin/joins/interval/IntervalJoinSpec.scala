@@ -117,6 +117,8 @@ final private[streamjoin] case class IntervalJoinSpec(
   override def outputWatermark(key: Int): ColumnWatermark =
     new ColumnWatermark.OfJoin(watermarks, bounds, key, ordinal)
 
+  override def compared: Map[Int, Set[Int]] = bounds.compared
+
   override def known: Seq[TimeBound] = bounds.constraints
 
   override def leavesBy(key: Int): Option[Int] = bounds.bounded(sides(key)).find(sides.indices.contains)

@@ -64,7 +64,7 @@ private[streamjoin] object OrderSpec {
    * @param own
    *   watermark of the column as the join receives it
    * @param reached
-   *   watermarks of all columns in the join's bounds
+   *   watermarks of both inputs
    */
   final case class Center(join: Int, key: Int, own: ColumnWatermark, reached: Seq[ColumnWatermark]) {
 

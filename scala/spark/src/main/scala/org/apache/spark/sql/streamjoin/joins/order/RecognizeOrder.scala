@@ -14,7 +14,7 @@ import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
 import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
-import streamjoin.core.TimeBound
+import streamjoin.core.{Side, TimeBound}
 
 /** Converts a [[RowtimeOrder]] to a [[StreamOrder]], or rejects it with an error. */
 private[streamjoin] object RecognizeOrder extends Recognizer {
@@ -52,7 +52,11 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       ordinal: Int,
       lineage: WatermarkLineage
   ): Recognition = {
-    val reached = join.evictedBy
+    // Other times that the join compares may be far behind, such as the days of these two.
+    val reached = order.times.flatMap(join.received(_)).map(_._2) match {
+      case both if both.size == Side.both.size => both
+      case _ => join.evictedBy
+    }
     val center = for {
       column <- order.center
       (key, own) <- join.received(column)

@@ -88,11 +88,10 @@ final private[streamjoin] case class StreamOrderExec(
    * Also runs another batch if a batch without rows would show that no earlier row can arrive: rows
    * of the batch after it are judged by newer watermarks.
    */
-  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
-    super.shouldRunAnotherBatch(sparkWatermarkMs) || (for {
+  override def shouldRunAnotherBatch(inputWatermarkMs: Long): Boolean =
+    super.shouldRunAnotherBatch(inputWatermarkMs) || (for {
       batch <- binding
-      next = batch.next
-      earliest <- earliestToCome(next.values(sparkWatermarkMs), next.forLateness(sparkWatermarkMs))
+      earliest <- earliestToCome(batch.nextValues, batch.next.forLateness(batch.sparkNext))
       lowest <- lowestKept(0)
     } yield lowest <= earliest).getOrElse(false)
 
@@ -143,7 +142,13 @@ final private[streamjoin] case class StreamOrderExec(
   private def lateRows: Option[LateRows.Spec] =
     binding.filter(_ => StreamJoinConf.keepsLateRows).map { batch =>
       val input = LateRows.Input(times.head.name, times.take(1), child.output)
-      LateRows.Spec(batch.lateRows.toString, batch.batch, Some(ordinal + 1), Map(Side.Left -> input))
+      LateRows.Spec(
+        batch.lateRows.toString,
+        batch.batch,
+        Some(ordinal + 1),
+        Map(Side.Left -> input),
+        numPartitions
+      )
     }
 
   // EXPLAIN and progress.

@@ -81,8 +81,8 @@ final private[streamjoin] case class RematchJoinExec(
   private lazy val changes = new TableVersions.Changes(table.options.open(), lookUp.access.high)
 
   /** Also runs another batch if the table has changed: buffered rows may match now. */
-  override def shouldRunAnotherBatch(sparkWatermarkMs: Long): Boolean =
-    super.shouldRunAnotherBatch(sparkWatermarkMs) || followsTable &&
+  override def shouldRunAnotherBatch(inputWatermarkMs: Long): Boolean =
+    super.shouldRunAnotherBatch(inputWatermarkMs) || followsTable &&
       lowestKept(0).isDefined && changes.haveCome
 
   // Execution.

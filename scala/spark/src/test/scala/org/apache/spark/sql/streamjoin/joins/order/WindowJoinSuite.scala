@@ -106,6 +106,25 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("rows do not wait for the day of the times to pass, if the join compares it") {
+    def withDay(streams: Streams, name: String) =
+      streams.marked(name).selectExpr("*", "date_trunc('DAY', t) AS day").as(name)
+    def daily(windows: JoinWindows)(streams: Streams) = Frames
+      .windows(
+        withDay(streams, "o")
+          .join(withDay(streams, "d"), expr("o.id = d.id AND o.day = d.day"), "full_outer"),
+        windows
+      )
+      .selectExpr("rowtime", "o.v", "d.v")
+    val preceding = JoinWindows(Map(Side.Left -> JoinWindow(10 * Minute, isFollowing = false)))
+    for ((windows, rows) <- Seq(following(10) -> Seq("10:00 1 2"), preceding -> Seq("10:05 1 2")))
+      running(job(daily(windows))) { job =>
+        val out = job.feed(o("a", "10:00", 1), d("a", "10:05", 2))
+        // watermarks 11:00
+        assert(out ++ job.feed(o("x", "11:00", 3), d("y", "11:00", 4)) == rows)
+      }
+  }
+
   test("rows may have geometries, in a window join and in a join without an equality") {
     withConf("spark.sql.geospatial.enabled" -> "true") {
       val point = "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040')"
