@@ -70,7 +70,8 @@ private[streamjoin] object EventTimeOfInput {
           Seq("count" -> columns.size.toString, "columns" -> columns.map(_.qualifiedName).mkString(", "))
         val first = columns.head.name
         throw words.choosing.map(_(quoteIfNeeded(first))) match {
-          case None => rejected("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
+          case None =>
+            rejected("STREAMJOIN_EVENT_TIME.SEVERAL", side, words, known :+ ("column" -> first): _*)
           case Some(choice) =>
             rejected("STREAMJOIN_EVENT_TIME.CHOICE", side, words, known :+ ("write" -> choice): _*)
         }

@@ -139,7 +139,8 @@ class TableNamesSuite extends AnyFunSuite with TableTest {
         spark.sql(s"SELECT p.name, o.item FROM $text")
       })
       val written = query("orders o JOIN named WITH (version = 0) AS p ON p.id = o.customer_id")
-      val byKey = query("(SELECT customer_id AS id, item FROM orders) AS o JOIN named WITH (version = 0) AS p")
+      val byKey =
+        query("(SELECT customer_id AS id, item FROM orders) AS o JOIN named WITH (version = 0) AS p")
       during(written, byKey) {
         for (each <- Seq(written, byKey))
           assert(each.add(Row(1, 1, "Mouse")).all == Seq("John Mouse"))
