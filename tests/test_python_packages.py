@@ -14,13 +14,14 @@ from conftest import ROOT
 PACKAGE = "streamjoin"
 SOURCES = ROOT / "python" / "src" / PACKAGE
 
-INTERNAL = "errors _packaging _display _spark _arguments"
+INTERNAL = "errors _resources _packaging _display _spark _arguments"
 # Each module or folder of the package, and those that it may import.
 MAY_IMPORT = {
-    "errors": "",
+    "_resources": "",
+    "errors": "_resources",
     "_packaging": "errors",
     "_display": "",
-    "_spark": "errors _packaging",
+    "_spark": "errors _resources _packaging",
     "_arguments": "errors _spark",
     "session": INTERNAL,
     "streams": INTERNAL,

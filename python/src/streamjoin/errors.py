@@ -8,7 +8,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
-from streamjoin._packaging.files import read_file
+from streamjoin._resources import read_file
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple, Required, TypedDict
 
-from streamjoin._packaging.files import read_file
+from streamjoin._resources import read_file
 from streamjoin.errors import StreamJoinError
 
 

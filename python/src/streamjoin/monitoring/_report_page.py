@@ -10,8 +10,8 @@ from typing import Any
 from zipfile import ZipFile
 
 from streamjoin._display.formats import format_time
-from streamjoin._packaging.files import read_file
 from streamjoin._packaging.jars import all_jars, jar_path
+from streamjoin._resources import read_file
 from streamjoin.monitoring._files import checkpoint_query_id, local_path
 from streamjoin.monitoring._series import Batches, Figures, Series, first_batch, without_numbers
 

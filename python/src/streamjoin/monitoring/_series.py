@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from streamjoin._packaging.files import read_file
+from streamjoin._resources import read_file
 
 Figures = dict[str, Any]
 Batches = dict[str, list[Figures]]

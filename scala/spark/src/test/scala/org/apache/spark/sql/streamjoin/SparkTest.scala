@@ -132,6 +132,12 @@ object SparkTest {
   def seeds(default: Int): Int = asked.fold(default)(number => math.max(default, number.toInt))
 
   /**
+   * Number of seeds of a suite that has several cases for each: 20 times [[seeds]] cases in all, so
+   * hundreds in `make test-long`.
+   */
+  def seedsOf(cases: Int): Int = math.min(seeds(1), math.max(1, 20 * seeds(1) / cases))
+
+  /**
    * Each batch sends Hadoop's settings to its tasks: most of them are defaults of file systems and
    * servers that no test has.
    */

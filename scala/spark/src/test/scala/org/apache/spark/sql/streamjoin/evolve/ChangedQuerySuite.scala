@@ -18,8 +18,7 @@ class ChangedQuerySuite extends AnyFunSuite with JoinTest {
   /** Every n-th case, beginning some places later. */
   protected def every: (Int, Int) = (9, 4)
 
-  // With 33 changes, hundreds of queries.
-  protected def seeds: Int = math.min(SparkTest.seeds(1), 8)
+  protected def seeds: Int = SparkTest.seedsOf(types.size + bounds.size)
 
   private val (hour, half, two) = (ChangedQuery(), ChangedQuery(to = 30), ChangedQuery(to = 120))
 

@@ -136,8 +136,9 @@ private[interval] object CarriedBoundStories {
         new Timestamp(millis + lifetimes(random.nextInt(lifetimes.size)))
       }
 
+    /** Later than any lifetime, and than 30 days, the longest for a row whose value is unknown. */
     val end: Seq[(String, Row)] = {
-      val last = new Timestamp(Origin + 20L * Day)
+      val last = new Timestamp(Origin + 40L * Day)
       Seq("o", "d").map(name => name -> Row(s"end of $name", last, last, End))
     }
 

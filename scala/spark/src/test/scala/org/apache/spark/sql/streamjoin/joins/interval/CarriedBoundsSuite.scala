@@ -19,7 +19,7 @@ class CarriedBoundsSuite extends AnyFunSuite with JoinTest {
   import JoinTest._
 
   private val all = for {
-    seed <- 1 to SparkTest.seeds(default = 1)
+    seed <- 1 to SparkTest.seedsOf(Conditions.size * JoinType.all.size)
     (condition, at) <- Conditions.zipWithIndex
     (joinType, number) <- JoinType.all.zipWithIndex
   } yield new Story(seed.toLong, condition, joinType, Seq("fail", "cut", "keep")((seed + at + number) % 3))

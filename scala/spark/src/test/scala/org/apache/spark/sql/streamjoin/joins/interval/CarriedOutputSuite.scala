@@ -95,7 +95,7 @@ class CarriedOutputSuite extends AnyFunSuite with JoinTest {
   private val types = JoinType.all.filter(how => !how.pads(streamjoin.core.Side.Right))
 
   private val all = for {
-    seed <- 1 to SparkTest.seeds(default = 1)
+    seed <- 1 to SparkTest.seedsOf(Conditions.size * types.size)
     condition <- Conditions
     joinType <- types
   } yield new Story(seed.toLong, condition, joinType)

@@ -110,7 +110,7 @@ class WindowBoundsSuite extends AnyFunSuite with JoinTest {
   private def ends(time: String): Seq[(String, Row)] = Seq(o("end o", time, End), d("end d", time, -End))
 
   private val all = for {
-    seed <- 1 to SparkTest.seeds(default = 1)
+    seed <- 1 to SparkTest.seedsOf(cases.size * JoinType.all.size)
     of <- cases
     joinType <- JoinType.all
   } yield new Story(seed, of, joinType)
