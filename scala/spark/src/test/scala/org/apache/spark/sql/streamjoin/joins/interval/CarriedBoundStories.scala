@@ -136,6 +136,10 @@ private[interval] object CarriedBoundStories {
         new Timestamp(millis + lifetimes(random.nextInt(lifetimes.size)))
       }
 
+    /** The number of rows that may never leave: their value is unknown, and no lifetime is too long. */
+    def endless: Int =
+      if (beyond == "keep") batches.flatten.count { case (_, row) => row.getInt(3) == Overflows } else 0
+
     /** Later than any lifetime, and than 30 days, the longest for a row whose value is unknown. */
     val end: Seq[(String, Row)] = {
       val last = new Timestamp(Origin + 40L * Day)
