@@ -167,7 +167,7 @@ test-lines: jars $(foreach line,$(LINES),$(call environment_of,$(line))/.install
 	.venv/bin/python -m pytest $(LAST) $(PYTEST_FLAGS)
 
 # Growth is visible only on an idle machine, so the soak test runs last and alone.
-test-long: ## run all tests, with hundreds of random cases, 20 kills, the full parity suite and the soak test: two hours
+test-long: ## run all tests, with hundreds of random cases, 20 kills, the full parity suite and the soak test: several hours
 	STREAMJOIN_SEEDS=$${STREAMJOIN_SEEDS:-20} STREAMJOIN_KILLS=20 STREAMJOIN_PARITY=all $(MAKE) test
 	$(MAKE) test-lines test-s3 test-comet
 	STREAMJOIN_SOAK_SECONDS=300 $(MAKE) soak
