@@ -136,7 +136,7 @@ private[interval] object CarriedBoundStories {
         new Timestamp(millis + lifetimes(random.nextInt(lifetimes.size)))
       }
 
-    /** The number of rows that may never leave: their value is unknown, and no lifetime is too long. */
+    /** The number of rows that never leave: their value is unknown, and no lifetime is too long. */
     def endless: Int =
       if (beyond == "keep") batches.flatten.count { case (_, row) => row.getInt(3) == Overflows } else 0
 
