@@ -171,6 +171,20 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("a truncation in an envelope, which has no key, fails the query") {
+    val truncation = Row(null, null, "t", at("10:10"))
+    val it = new Joined(Envelope)
+    it.during(identity) { _ =>
+      it.change(c("a", 1, "10:00"))
+      assert(rejected("STREAMJOIN_OPERATION")(it.change(truncation)).contains("\"t\""))
+    }
+    val table = maintainer(Envelope, Seq(Seq("id")), op = Some("op"), time = Some("at"))
+    during(table) {
+      table.feed(c("a", 1, "10:00"))
+      assert(rejected("STREAMJOIN_OPERATION")(table.feed(truncation)).contains("\"t\""))
+    }
+  }
+
   test("a change of an envelope without its primary key is kept with the late rows") {
     def placed(row: Row, offset: Long) = Row.fromSeq(Seq[Any](0, offset) ++ row.toSeq)
     withConf("spark.streamjoin.lateRows" -> "keep") {

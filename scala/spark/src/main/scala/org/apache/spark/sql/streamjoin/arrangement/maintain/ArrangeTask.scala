@@ -364,6 +364,8 @@ final private[streamjoin] class ArrangeTask(
   private def isWithoutKey(row: InternalRow): Boolean = {
     val is = spec.traits.isEnvelope && meta.keyOrdinals(0).exists(row.isNullAt)
     if (is) {
+      // A truncation of the table has no key.
+      operationOf(row): Unit
       counts("rowsWithoutKey") += 1
       keptRows.foreach(_.addUnknown(visible(row)))
     }

@@ -114,13 +114,14 @@ final private[temporal] class TemporalTask(
 
   private def takeInVersion(row: UnsafeRow): Unit =
     if (operations.exists(_.isTombstone(row))) ignored += 1
-    else if (spec.primaryKey.exists(row.isNullAt)) {
-      // An empty message concerns no row of the table.
-      ignored += 1
-      inputs.lateRows.foreach(_.addUnknown(row, Side.Right))
-    } else {
+    else {
+      // First, because a truncation of the table has no key.
       val operation = operations.map(_.of(row))
-      if (!hasKey(right, row)) ignored += 1
+      if (spec.primaryKey.exists(row.isNullAt)) {
+        // Such a change concerns no row of the table.
+        ignored += 1
+        inputs.lateRows.foreach(_.addUnknown(row, Side.Right))
+      } else if (!hasKey(right, row)) ignored += 1
       else if (row.isNullAt(right.field)) {
         if (operation.contains(Operation.Delete)) throw operations.get.withoutTime(right)
         ignored += 1
