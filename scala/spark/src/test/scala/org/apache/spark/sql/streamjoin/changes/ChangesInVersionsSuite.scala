@@ -35,7 +35,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
   private def ofTopic(df: DataFrame): DataFrame = ChangeCases.ofKafka(df).drop("partition", "offset")
 
   /** A stream of facts, a changelog, and the output of their join. */
-  final private class Joined(schema: String) {
+  final private class Joined(schema: String, on: String = "fact = id") {
     private val facts = memory("fact INT, t TIMESTAMP")
     private val changes: MemoryStream[Row] = memory(schema)
     private val checkpoint = newFolder()
@@ -49,7 +49,7 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
           facts.toDF().withWatermark("t", "0 seconds"),
           StreamJoin.versions(table).key("id").time("at").op("op")
         )
-        .on(expr("fact = id"))
+        .on(expr(on))
         .joinType("left")
         .toDF()
         .select("fact", "v")
@@ -168,6 +168,16 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
       assert(it.find(1, "10:05", Seq("11:00", "11:01").map(message(9, null, _)): _*) == Seq("1 -"))
       val error = rejected("STREAMJOIN_UNREADABLE_CHANGE")(it.change(message(null, "{", "11:10")))
       assert(error.contains("_corrupt_record"), error)
+    }
+  }
+
+  test("a tombstone says nothing if null keys match, too") {
+    def flat(id: Any, v: String, op: String, time: String) =
+      Row(id, v, op, if (time == null) null else at(time))
+    val it = new Joined("id INT, v STRING, op STRING, at TIMESTAMP", on = "fact <=> id")
+    it.during(identity) { _ =>
+      it.change(flat(1, "a", "c", "10:00"), flat(null, "b", "c", "10:00"), flat(null, null, null, null))
+      assert(it.find(1, "10:05", Seq("11:00", "11:01").map(flat(9, "", "c", _)): _*) == Seq("1 a"))
     }
   }
 

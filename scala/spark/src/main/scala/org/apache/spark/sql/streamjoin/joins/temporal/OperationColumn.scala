@@ -29,7 +29,7 @@ final private[temporal] class OperationColumn(column: Attribute, input: InputSpe
 
   /** Whether a row comes from an empty message: it has neither an operation nor a key. */
   def isTombstone(row: UnsafeRow): Boolean =
-    row.isNullAt(field) && input.keyFields.forall(row.isNullAt)
+    row.isNullAt(field) && input.isWithoutKey(row)
 
   /** The error for a delete without a time. */
   def withoutTime(versions: InputSpec): StreamJoinRuntimeException = StreamJoinErrors.runtime(

@@ -72,6 +72,7 @@ private[streamjoin] object RecognizeTemporalJoin extends Recognizer {
         maxLagMicros(found, others),
         found.isLeftOuter,
         pairs.map { case (l, r, nullSafe) => keyText(l, r, nullSafe, form) },
+        found.nullSafe,
         EquiKeys.zone(leftKeys ++ rightKeys),
         found.condition.fold("true")(form(_)),
         found.terms,

@@ -131,7 +131,8 @@ final private[streamjoin] case class TemporalJoinExec(
         keys,
         times(side.index),
         lateBelow,
-        BucketWidth.of(BucketWidth.delay(rows) + kept)
+        BucketWidth.of(BucketWidth.delay(rows) + kept),
+        plan.nullSafe
       )
     }
     TemporalTaskSpec(

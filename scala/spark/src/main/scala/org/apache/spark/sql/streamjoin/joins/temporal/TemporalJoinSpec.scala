@@ -19,6 +19,8 @@ import streamjoin.core.{AsOf, JoinType, TimeBound}
  *   microseconds; none if unknown
  * @param equalities
  *   as text, stable across runs
+ * @param nullSafe
+ *   for each of them, whether null equals null
  * @param zone
  *   time zone in which keys are computed, if they depend on it
  * @param condition
@@ -35,6 +37,7 @@ final private[streamjoin] case class TemporalJoinSpec(
     maxLagMicros: IndexedSeq[Option[Long]],
     isLeftOuter: Boolean,
     equalities: Seq[String],
+    nullSafe: Seq[Boolean],
     zone: String,
     condition: String,
     terms: AsOfTerms,

@@ -28,13 +28,17 @@ import streamjoin.core.{AsOf, Side}
  *   newest version of a key is never late
  * @param bucketWidth
  *   bucket width of buffered rows, in microseconds
+ * @param nullSafe
+ *   for each equality, whether null equals null: it then has two keys, of which the second says
+ *   whether the value is null; empty if there is no such equality
  */
 final private[temporal] case class InputSpec(
     output: Seq[Attribute],
     keys: Seq[Attribute],
     time: Attribute,
     late: Long,
-    bucketWidth: Long
+    bucketWidth: Long,
+    nullSafe: Seq[Boolean] = Nil
 ) {
 
   /** Ordinal of the event time. */
@@ -43,6 +47,21 @@ final private[temporal] case class InputSpec(
   private def fieldOf(column: Attribute): Int = output.indexWhere(_.exprId == column.exprId)
 
   val keyFields: Array[Int] = keys.map(fieldOf).toArray
+
+  /** Ordinals of keys that are null or, under an equality by which null equals null, say so. */
+  private val (nullFields, flagFields) = {
+    val fields = keyFields.iterator
+    val found = (if (nullSafe.isEmpty) keys.map(_ => false) else nullSafe).map { isSafe =>
+      if (isSafe) fields.next(): Unit
+      fields.next() -> isSafe
+    }
+    val (flags, values) = found.partition(_._2)
+    (values.map(_._1).toArray, flags.map(_._1).toArray)
+  }
+
+  /** Whether all values of the key are null. */
+  def isWithoutKey(row: UnsafeRow): Boolean =
+    nullFields.forall(row.isNullAt) && flagFields.forall(row.getBoolean)
 
   /** Rows are buffered by time; the hash of their keys selects the relevant ones. */
   def layout: RowLayout = layout(keyFields)
