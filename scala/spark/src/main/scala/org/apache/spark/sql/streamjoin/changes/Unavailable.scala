@@ -1,24 +1,41 @@
 package org.apache.spark.sql.streamjoin.changes
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.Base64
+import java.util.{Base64, UUID}
+
+import com.fasterxml.jackson.databind.ObjectMapper
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Values that a message lacks because the database did not send them: Debezium sends a placeholder
- * in place of a large value that an update did not change (PostgreSQL's TOAST). The placeholder is
- * a string, its bytes (in Base64 if bytes are read as text), or an array that contains nothing
- * else.
+ * in place of a large value that an update did not change (PostgreSQL's TOAST). It depends on the
+ * type of the column (`UnchangedToastedPlaceholder`):
+ *
+ * {{{
+ *   text, json                    the text
+ *   bytea                         its bytes, in Base64 if bytes are read as text
+ *   text[], bytea[]               an array that contains nothing else
+ *   integer[], bigint[], date[]   an array of its bytes, each as a number
+ *   uuid[]                        an array that contains the UUID made of its bytes
+ *   hstore                        a map, or an object in JSON, from the text to the text
+ * }}}
  *
  * @param placeholder
  *   the text
  */
 final private[streamjoin] class Unavailable(placeholder: String, schema: StructType) extends Serializable {
   private val bytes = placeholder.getBytes(UTF_8)
-  private val texts = Seq(placeholder, Base64.getEncoder.encodeToString(bytes)).map(UTF8String.fromString)
+
+  private val texts = {
+    val quoted = new ObjectMapper().writeValueAsString(placeholder)
+    Seq(placeholder, Base64.getEncoder.encodeToString(bytes), s"{$quoted:$quoted}").map(UTF8String.fromString)
+  }
+
+  private val elements = texts :+ UTF8String.fromString(UUID.nameUUIDFromBytes(bytes).toString)
 
   /** Ordinals of the columns that may contain the placeholder. */
   val columns: Array[Int] =
@@ -29,13 +46,25 @@ final private[streamjoin] class Unavailable(placeholder: String, schema: StructT
   private def isPlaceholder(row: InternalRow, at: Int): Boolean = schema(at).dataType match {
     case _: StringType => texts.contains(row.getUTF8String(at))
     case BinaryType => java.util.Arrays.equals(row.getBinary(at), bytes)
-    case ArrayType(element, _) =>
-      val list = row.getArray(at)
-      list.numElements() == 1 && !list.isNullAt(0) && (element match {
-        case BinaryType => java.util.Arrays.equals(list.getBinary(0), bytes)
-        case _ => texts.contains(list.getUTF8String(0))
-      })
+    case ArrayType(element, _) => isPlaceholder(row.getArray(at), element)
+    case _: MapType =>
+      val map = row.getMap(at)
+      map.numElements() == 1 && Seq(map.keyArray(), map.valueArray()).forall { list =>
+        !list.isNullAt(0) && list.getUTF8String(0) == texts.head
+      }
     case _ => false
+  }
+
+  private def isPlaceholder(list: ArrayData, element: DataType): Boolean = {
+    def isOne = list.numElements() == 1 && !list.isNullAt(0)
+    def isOfBytes(value: Int => Long) = bytes.nonEmpty && list.numElements() == bytes.length &&
+      bytes.indices.forall(i => !list.isNullAt(i) && value(i) == bytes(i))
+    element match {
+      case IntegerType | DateType => isOfBytes(list.getInt(_).toLong)
+      case LongType => isOfBytes(list.getLong)
+      case BinaryType => isOne && java.util.Arrays.equals(list.getBinary(0), bytes)
+      case _ => isOne && elements.contains(list.getUTF8String(0))
+    }
   }
 
   def isIn(row: InternalRow): Boolean = columns.exists(is(row, _))
@@ -63,7 +92,8 @@ private[streamjoin] object Unavailable {
 
   def canBe(dataType: DataType): Boolean = dataType match {
     case _: StringType | BinaryType => true
-    case ArrayType(_: StringType | BinaryType, _) => true
+    case ArrayType(_: StringType | BinaryType | IntegerType | LongType | DateType, _) => true
+    case MapType(_: StringType, _: StringType, _) => true
     case _ => false
   }
 }

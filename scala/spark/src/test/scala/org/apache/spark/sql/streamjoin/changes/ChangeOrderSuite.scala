@@ -375,6 +375,28 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("arrays of numbers and of UUIDs, and maps, that were not sent are kept") {
+    val text = ChangeCases.NotSent
+    val bytes = text.getBytes.toSeq
+    val it = maintainer(
+      "id INT, i ARRAY<INT>, l ARRAY<LONG>, u ARRAY<STRING>, m MAP<STRING, STRING>, h STRING, op STRING",
+      Seq(Seq("id")),
+      op = Some("op")
+    )
+    def row(i: Seq[Int], u: String, m: Map[String, String], h: String, op: String) =
+      Row(1, i, i.map(_.toLong), Seq(u), m, h, op)
+    during(it) {
+      it.feed(row(Seq(7, 8), "u", Map("k" -> "v"), "{}", "c"))
+      val uuid = java.util.UUID.nameUUIDFromBytes(bytes.toArray).toString
+      it.feed(row(bytes.map(_.toInt), uuid, Map(text -> text), s"""{"$text":"$text"}""", "u"))
+      def found =
+        spark.read.format("streamjoin").load(it.root).selectExpr("to_json(struct(i, l, u, m, h))").head()
+      assert(found.getString(0) == """{"i":[7,8],"l":[7,8],"u":["u"],"m":{"k":"v"},"h":"{}"}""")
+      it.feed(row(bytes.map(_.toInt).take(3), "w", Map(text -> "w"), "[]", "u"))
+      assert(found.getString(0) == s"""{"i":[95,95,100],"l":[95,95,100],"u":["w"],"m":{"$text":"w"},"h":"[]"}""")
+    }
+  }
+
   test("equal maps are equal, whatever the order of their entries") {
     val it =
       maintainer("id INT, m MAP<STRING, ARRAY<MAP<INT, STRING>>>, n INT", Seq(Seq("id")), diff = Some("n"))
