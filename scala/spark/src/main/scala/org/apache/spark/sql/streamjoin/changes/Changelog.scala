@@ -72,6 +72,8 @@ final private[streamjoin] case class Changelog(
 
   def isEnvelope: Boolean = envelope.isDefined
 
+  def operationOfEnvelope: Option[StructField] = envelope.flatMap(_ => op).flatMap(top)
+
   /** The names of key columns without a row prefix, such as `id` for `after.id`. */
   def keyOfFields: Seq[(String, String)] = {
     def isTable(row: String, field: String) = Seq(Before, After).exists(resolver(_, row)) &&

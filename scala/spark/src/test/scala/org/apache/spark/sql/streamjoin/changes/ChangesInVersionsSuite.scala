@@ -195,6 +195,13 @@ class ChangesInVersionsSuite extends AnyFunSuite with ArrangementTest {
     }
   }
 
+  test("an operation in an envelope that is no string is rejected") {
+    val log = memory(Envelope.replace("op STRING", "op INT")).toDF().withWatermark("at", "0 seconds")
+    val message =
+      rejected("STREAMJOIN_COLUMN.OPERATION_TYPE")(StreamJoin.versions(log).key("id").time("at").changes)
+    assert(message.contains("INT"), message)
+  }
+
   test("a change of an envelope without its primary key is kept with the late rows") {
     def placed(row: Row, offset: Long) = Row.fromSeq(Seq[Any](0, offset) ++ row.toSeq)
     withConf("spark.streamjoin.lateRows" -> "keep") {

@@ -12,6 +12,7 @@ import org.apache.spark.sql.streamjoin.analysis.EventTimeOfInput
 import org.apache.spark.sql.streamjoin.base.StreamJoinErrors
 import org.apache.spark.sql.streamjoin.changes.{Changelog, Unavailable}
 import org.apache.spark.sql.streamjoin.time.EventTime
+import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.{DataFrame, Row}
 
 import streamjoin.core.Side
@@ -92,6 +93,9 @@ final case class VersionedInput(
     }
     if (log.isTimeOfTable)
       throw rejected(givenTime, "STREAMJOIN_COLUMN.TIME_OF_TABLE")
+    log.operationOfEnvelope.filterNot(_.dataType.isInstanceOf[StringType]).foreach { column =>
+      throw rejected(column.name, "STREAMJOIN_COLUMN.OPERATION_TYPE", "type" -> column.dataType.sql)
+    }
   }
 
   private def rejected(column: String, condition: String, parameters: (String, String)*) =
