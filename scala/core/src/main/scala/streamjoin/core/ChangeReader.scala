@@ -106,12 +106,15 @@ final class LastChange[A](
     isEnvelope: Boolean,
     follows: (A, A) => Option[Boolean] = (_: A, _: A) => None
 ) {
-  private var found, counted: Option[(Operation, A)] = None
+  private var found, preceding, counted: Option[(Operation, A)] = None
   private var withoutTime, removed: Option[A] = None
   private var ambiguous = false
 
   /** The last change so far that has a time, or the last change if times are not used. */
   def last: Option[(Operation, A)] = found
+
+  /** The change before [[last]], if that is the row before an update. */
+  def beforeLast: Option[(Operation, A)] = preceding
 
   /** The last delete without a time or an order. */
   def undated: Option[A] = withoutTime
@@ -125,6 +128,7 @@ final class LastChange[A](
   /** Starts the next key. */
   def clear(): Unit = {
     found = None
+    preceding = None
     counted = None
     withoutTime = None
     removed = None
@@ -132,6 +136,7 @@ final class LastChange[A](
   }
 
   def add(operation: Operation, row: A): Unit = {
+    if (operation == Operation.Before && !found.exists(_._1 == Operation.Before)) preceding = found
     found = Some((operation, row))
     val counts = isEnvelope || operation != Operation.Before
     if (counts && !isOrdered) {

@@ -75,6 +75,16 @@ class ChangeReaderSuite extends AnyFunSuite {
     assert(!isAmbiguous(last(isOrdered = true), Insert -> "a", Update -> "b", Delete -> "b"))
   }
 
+  test("the row before an update has a change before it, unless it is the first one") {
+    val of = last(isOrdered = true)
+    Seq(Before -> "a", Update -> "b").foreach { case (operation, value) => of.add(operation, (value, 0)) }
+    assert(of.beforeLast.isEmpty)
+    Seq(Before, Before).foreach(of.add(_, ("b", 1)))
+    assert(of.beforeLast.contains((Update, "b" -> 0)))
+    of.clear()
+    assert(of.beforeLast.isEmpty)
+  }
+
   test("a delete without a time follows the rows before it in the log") {
     val known = last(isOrdered = true, hasPosition = true)
     known.addUndated(("", 5))

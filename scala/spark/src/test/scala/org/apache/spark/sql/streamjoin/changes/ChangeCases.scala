@@ -265,6 +265,30 @@ object ChangeCases {
       Seq((1, "10:15") -> "-", (2, "10:15") -> "a")
     ),
     ChangeCase(
+      "a value that was not sent is kept where the row before the update is in the log",
+      Flat,
+      Seq(
+        Seq(flat("insert", 1, "a", "10:00")),
+        Seq(flat("update_postimage", 1, NotSent, "10:10"), flat("update_preimage", 1, null, "10:10")),
+        Seq(flat("update_preimage", 1, null, "10:20"), flat("update_postimage", 1, NotSent, "10:30"))
+      ),
+      Seq("1 -"),
+      Seq((1, "10:05") -> "a", (1, "10:15") -> "a", (1, "10:25") -> "-", (1, "10:35") -> "-")
+    ),
+    ChangeCase(
+      "a value that was not sent is kept within a batch, next to the row before the update",
+      Flat,
+      Seq(
+        Seq(
+          flat("insert", 1, "a", "10:00"),
+          flat("update_preimage", 1, null, "10:10"),
+          flat("update_postimage", 1, NotSent, "10:10")
+        )
+      ),
+      Seq("1 a"),
+      Seq((1, "10:05") -> "a", (1, "10:15") -> "a")
+    ),
+    ChangeCase(
       "without an old value it is null and counted",
       Envelope,
       Seq(Seq(u("10:00", row(1, null), row(1, NotSent)))),

@@ -289,7 +289,7 @@ final private[streamjoin] class ArrangeTask(
         ask(known, next)
         if (lacksOrder(known, written)) changesOfKey.addUndated(position.of(written.copy(), next))
         else {
-          val kept = values.fold(row)(_.filled(row, known, before(known))).copy()
+          val kept = values.fold(row)(_.filled(row, known, before(known, row))).copy()
           changesOfKey.add(known, position.of(kept, next))
         }
       }
@@ -312,10 +312,18 @@ final private[streamjoin] class ArrangeTask(
     (0 until probe.size).map(i => probe.row(i) -> order.ordinals) ++ deleted.toSeq.flatMap(_.found)
 
   /** The key's row before a change, or null. */
-  private def before(operation: Operation): UnsafeRow = changesOfKey.last match {
-    case _ if operation == Operation.Insert => null
-    case Some((last, at)) => if (last.ends) null else at.row
-    case None => if (probe.size == 1) probe.row(0) else null
+  private def before(operation: Operation, row: UnsafeRow): UnsafeRow = {
+    def rowOf(change: Option[(Operation, LogPosition.At)]): UnsafeRow = change match {
+      case Some((last, at)) => if (last.ends) null else at.row
+      case None => if (probe.size == 1) probe.row(0) else null
+    }
+    changesOfKey.last match {
+      case _ if operation == Operation.Insert => null
+      // The row before this update, which does not end its key.
+      case Some((Operation.Before, at)) if !order.isOlder(at.row, row, order.ordinals) =>
+        rowOf(changesOfKey.beforeLast)
+      case last => rowOf(last)
+    }
   }
 
   /** Applies the last change of the key that was looked up last. */

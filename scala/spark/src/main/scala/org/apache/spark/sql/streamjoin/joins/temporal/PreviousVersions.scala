@@ -90,12 +90,19 @@ final private[temporal] class PreviousVersions(
         if (oldest.isDefined) asking.foldLeft(oldest.get)(filledFrom) else null
       else if (last != null && last.version == row)
         if (last.result != null) asking.foldLeft(last.result)(filledFrom) else null
+      else if (isReplaced(row, asking)) from(previous(fact, row), asking)
       else if (!values.asksBefore(row)) asking.foldLeft(row)(filledFrom)
       else from(previous(fact, row), row :: asking)
 
     val result = from(version, Nil)
     remember(key, Filled(version, result))
     result
+  }
+
+  /** Whether it is the row before the update that asks, which does not end its key. */
+  private def isReplaced(row: UnsafeRow, asking: List[UnsafeRow]): Boolean = {
+    def time(of: UnsafeRow) = of.getLong(versions.field)
+    values.isBeforeUpdate(row) && asking.headOption.exists(time(_) == time(row))
   }
 
   private def filledFrom(before: UnsafeRow, version: UnsafeRow): UnsafeRow = values.filled(version, before)

@@ -80,6 +80,7 @@ final private[temporal] class VersionCursor(
     keyOfInput = ofInput
     foundBefore = false
     latest = null
+    replaced = null
   }
 
   /** Reads the next versions of the key that share one time, and returns the last of them. */
@@ -100,14 +101,28 @@ final private[temporal] class VersionCursor(
   private var latest: UnsafeRow = _
   private var foundBefore = false
 
+  /** The row before an update, until the next version has been read. */
+  private var replaced: UnsafeRow = _
+
   private def complete(version: UnsafeRow): UnsafeRow = values.fold(version) { known =>
-    if (known.asksBefore(version) && !foundBefore) {
-      val found = newestOf(version)
-      latest = if (found == null) null else found.copy()
+    if (known.isBeforeUpdate(version)) {
+      replaced = version
+      version
+    } else {
+      if (replaced != null && time(replaced) < time(version)) {
+        // It has ended the key.
+        foundBefore = true
+        latest = null
+      }
+      replaced = null
+      if (known.asksBefore(version) && !foundBefore) {
+        val found = newestOf(version)
+        latest = if (found == null) null else found.copy()
+      }
+      foundBefore = true
+      latest = known.filled(version, latest)
+      latest
     }
-    foundBefore = true
-    latest = known.filled(version, latest)
-    latest
   }
 
   /** Finishes the current key. */

@@ -28,6 +28,9 @@ final private[temporal] class VersionValues(
     spec.output.exists(_.exprId == column.exprId) || spec.condition.exists(_.references.contains(column))
   }
 
+  /** Whether it is the row before an update, which ends its key unless another row has its time. */
+  def isBeforeUpdate(version: UnsafeRow): Boolean = operationOf(version) == Operation.Before
+
   /** Whether a version may take values from the one before it. */
   def asksBefore(version: UnsafeRow): Boolean =
     operationOf(version) == Operation.Update && unavailable.isIn(version)

@@ -78,6 +78,23 @@ class VersionValuesSuite extends AnyFunSuite with TemporalTest {
     }
   }
 
+  test("a value comes from the version before an update, not from the row that the log has before it") {
+    def before(time: String) = "d" -> Row("a", at(time), null, null, "update_preimage")
+    running(facts()) { job =>
+      val rows = Seq(
+        version("a", "09:50", "1", "one"),
+        before("10:10"),
+        version("a", "10:10", "2", NotSent),
+        before("10:11"),
+        version("a", "10:11", NotSent, NotSent),
+        before("10:12"),
+        version("a", "10:13", "3", NotSent)
+      )
+      val asked = Seq(fact("a", "10:10", "A"), fact("a", "10:11", "B"), fact("a", "10:13", "C"))
+      assert(job.feed(rows ++ asked ++ end("x", "10:14"): _*) == Seq("A 2 one", "B 2 one", "C 3 -"))
+    }
+  }
+
   test("a key has many versions that lack a value, and many facts") {
     val many = 20000
     def time(millis: Int) = new Timestamp(at("10:05").getTime + millis)
