@@ -393,7 +393,9 @@ class ChangeOrderSuite extends AnyFunSuite with ArrangementTest {
         spark.read.format("streamjoin").load(it.root).selectExpr("to_json(struct(i, l, u, m, h))").head()
       assert(found.getString(0) == """{"i":[7,8],"l":[7,8],"u":["u"],"m":{"k":"v"},"h":"{}"}""")
       it.feed(row(bytes.map(_.toInt).take(3), "w", Map(text -> "w"), "[]", "u"))
-      assert(found.getString(0) == s"""{"i":[95,95,100],"l":[95,95,100],"u":["w"],"m":{"$text":"w"},"h":"[]"}""")
+      assert(
+        found.getString(0) == s"""{"i":[95,95,100],"l":[95,95,100],"u":["w"],"m":{"$text":"w"},"h":"[]"}"""
+      )
     }
   }
 
