@@ -115,18 +115,21 @@ final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: L
   // For a [[VersionTable]].
 
   /** The entries of the keys with a hash. */
-  def readVersions(hash: Long): Option[Array[Byte]] =
-    readable(get(keyOf(VersionsKind, 0, hash, 0)).map(SegmentFormat.readPage))
+  def readVersions(hash: Long): SegmentFormat.Page = {
+    val found = store.get(keyOf(VersionsKind, 0, hash, 0))
+    if (found == null) SegmentFormat.NoPage else readable(SegmentFormat.pageIn(found))
+  }
 
-  def writeVersions(hash: Long, content: Array[Byte]): Unit =
-    put(keyOf(VersionsKind, 0, hash, 0), SegmentFormat.writePage(content))
+  /** @param entries a new page */
+  def writeVersions(hash: Long, entries: SegmentFormat.Page): Unit =
+    put(keyOf(VersionsKind, 0, hash, 0), SegmentFormat.seal(entries))
 
   def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
 
   /** The entries of all keys, grouped by hash. */
-  def allVersions: Iterator[Array[Byte]] =
+  def allVersions: Iterator[SegmentFormat.Page] =
     store.iterator().filter(_.key.getInt(0) == VersionsKind).map { pair =>
-      readable(SegmentFormat.readPage(SegmentFormat.copyOf(pair.value)))
+      readable(SegmentFormat.pageIn(pair.value))
     }
 
   /** The numbers of keys with a row and of deletions; older versions wrote only the first. */

@@ -26,6 +26,7 @@ final private[streamjoin] class VersionTable private[state] (
     fields: Int,
     hash: UnsafeRow => Long
 ) {
+  import SegmentFormat.{NoPage, Page}
   import VersionTable._
 
   private val countsBefore = segments.readVersionCounts()
@@ -54,9 +55,9 @@ final private[streamjoin] class VersionTable private[state] (
   def get(key: UnsafeRow, from: Long = Long.MaxValue): UnsafeRow = {
     val entries = read(hash(key))
     val at = find(entries, key)
-    if (at < 0 || isDeletion(entries, at) && remembered(entries, at) < from) null
+    if (at < 0 || isDeletion(entries.bytes, at) && remembered(entries.bytes, at) < from) null
     else {
-      pointToRow(found, entries, at)
+      pointToRow(found, entries.bytes, at)
       found
     }
   }
@@ -80,11 +81,11 @@ final private[streamjoin] class VersionTable private[state] (
 
   /** Drops deletions that had to be remembered until before `time`; some stay a little longer. */
   def forget(time: Long): Unit = deleted.take(time) { hash =>
-    val before = entriesOf(read(hash))
-    val (due, rest) = before.partition(entry => isDeletion(entry, 0) && remembered(entry, 0) < time)
+    val (due, rest) =
+      entries(read(hash)).toSeq.partition(entry => isDeletion(entry, 0) && remembered(entry, 0) < time)
     if (due.nonEmpty) {
       deletions -= due.size.toLong
-      write(hash, ByteArray.concat(rest: _*))
+      write(hash, pageOf(rest))
     }
   }
 
@@ -99,23 +100,23 @@ final private[streamjoin] class VersionTable private[state] (
     val key = new UnsafeRow(keyFields)
     pointToKey(key, entry)
     if (isDeletion(entry, 0)) deleted.add(hash(key), remembered(entry, 0), span)
-    write(key, entry)
+    write(key, SegmentFormat.newPage(entry))
   }
 
   /** Removes the row of a key, without remembering it as deleted. */
-  def remove(key: UnsafeRow): Unit = write(key, Array.emptyByteArray)
+  def remove(key: UnsafeRow): Unit = write(key, NoPage)
 
-  /** @param entry new entry of the key; empty to remove it */
-  private def write(key: UnsafeRow, entry: Array[Byte]): Unit = {
+  /** @param entry a page with the new entry of the key; empty to remove it */
+  private def write(key: UnsafeRow, entry: Page): Unit = {
     val keyHash = hash(key)
     val before = read(keyHash)
     val at = find(before, key)
-    if (at >= 0) count(before, at, -1)
-    if (entry.nonEmpty) count(entry, 0, 1)
-    if (isAlone(before, at)) { if (at >= 0 || entry.nonEmpty) write(keyHash, entry) }
+    if (at >= 0) count(before.bytes, at, -1)
+    if (!entry.isEmpty) count(entry.bytes, entry.from, 1)
+    if (isAlone(before, at)) { if (at >= 0 || !entry.isEmpty) write(keyHash, entry) }
     else {
-      val after = others(before, key) ++ Option.when(entry.nonEmpty)(entry)
-      write(keyHash, ByteArray.concat(after.sortWith((a, b) => compareKeys(a, b) < 0): _*))
+      val after = entries(before).filterNot(pointedToKey(_) == key) ++ entries(entry)
+      write(keyHash, pageOf(after.toSeq.sortWith((a, b) => compareKeys(a, b) < 0)))
     }
   }
 
@@ -128,44 +129,35 @@ final private[streamjoin] class VersionTable private[state] (
     if ((rows, deletions) != countsBefore) segments.writeVersionCounts(rows, deletions)
   }
 
-  private def read(hash: Long): Array[Byte] = {
-    if (last == null || last.hash != hash)
-      last = Value(hash, segments.readVersions(hash).getOrElse(Array.emptyByteArray))
+  private def read(hash: Long): Page = {
+    if (last == null || last.hash != hash) last = Value(hash, segments.readVersions(hash))
     last.entries
   }
 
-  private def write(hash: Long, entries: Array[Byte]): Unit = {
-    if (entries.nonEmpty) segments.writeVersions(hash, entries) else segments.removeVersions(hash)
+  private def write(hash: Long, entries: Page): Unit = {
+    if (entries.isEmpty) segments.removeVersions(hash) else segments.writeVersions(hash, entries)
     last = null
   }
 
   /** Whether no key other than that of the entry at `at` has the hash. */
-  private def isAlone(entries: Array[Byte], at: Int): Boolean =
-    entries.isEmpty || at == 0 && end(entries, 0) == entries.length
-
-  private def others(entries: Array[Byte], key: UnsafeRow): Seq[Array[Byte]] =
-    entriesOf(entries).filterNot(pointedToKey(_) == key)
-
-  private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] = entries(content).toSeq
+  private def isAlone(entries: Page, at: Int): Boolean =
+    entries.isEmpty || at == entries.from && end(entries.bytes, at) == entries.until
 
   private def pointedToKey(entry: Array[Byte]): UnsafeRow = {
     pointToKey(otherKey, entry, 0)
     otherKey
   }
 
-  private def find(content: Array[Byte], key: UnsafeRow): Int = {
-    var at = 0
+  private def find(entries: Page, key: UnsafeRow): Int = {
+    var at = entries.from
     var result = -1
-    while (result < 0 && at < content.length) {
-      pointToKey(otherKey, content, at)
+    while (result < 0 && at < entries.until) {
+      pointToKey(otherKey, entries.bytes, at)
       if (otherKey == key) result = at
-      at = end(content, at)
+      at = end(entries.bytes, at)
     }
     result
   }
-
-  private def pointToRow(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
-    row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))
 }
 
 /**
@@ -175,6 +167,8 @@ final private[streamjoin] class VersionTable private[state] (
  * }}}
  */
 private[state] object VersionTable {
+  import SegmentFormat.Page
+
   private val Base = Platform.BYTE_ARRAY_OFFSET.toLong
   private val HeadBytes = 8
   private val UntilBytes = 8
@@ -182,22 +176,25 @@ private[state] object VersionTable {
   def hash(key: UnsafeRow): Long =
     XXH64.hashUnsafeBytes(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
-  /** The rows of some entries, and whether each is a remembered deletion. */
-  def rows(entries: Array[Byte], fields: Int): Iterator[(UnsafeRow, Boolean)] = Iterator.unfold(0) { at =>
-    Option.when(at < entries.length) {
-      val row = new UnsafeRow(fields)
-      row.pointTo(entries, Base + at + HeadBytes + keyBytes(entries, at), rowBytes(entries, at))
-      (row -> isDeletion(entries, at), end(entries, at))
-    }
+  /** The row of an entry, and whether it is a remembered deletion. */
+  def row(entry: Array[Byte], fields: Int): (UnsafeRow, Boolean) = {
+    val row = new UnsafeRow(fields)
+    pointToRow(row, entry, 0)
+    row -> isDeletion(entry, 0)
   }
 
   /** The entries of a value, each by itself. */
-  def entries(content: Array[Byte]): Iterator[Array[Byte]] = Iterator.unfold(0) { at =>
-    Option.when(at < content.length)((content.slice(at, end(content, at)), end(content, at)))
+  def entries(value: Page): Iterator[Array[Byte]] = Iterator.unfold(value.from) { at =>
+    Option.when(at < value.until)((value.bytes.slice(at, end(value.bytes, at)), end(value.bytes, at)))
   }
+
+  private def pageOf(entries: Seq[Array[Byte]]): Page = SegmentFormat.newPage(ByteArray.concat(entries: _*))
 
   def pointToKey(row: UnsafeRow, content: Array[Byte], at: Int = 0): Unit =
     row.pointTo(content, Base + at + HeadBytes, keyBytes(content, at))
+
+  private def pointToRow(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
+    row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))
 
   private def keyBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at)
 
@@ -224,19 +221,21 @@ private[state] object VersionTable {
 
   /** An entry with another key and row. */
   def changed(entry: Array[Byte], key: UnsafeRow, row: UnsafeRow): Array[Byte] =
-    entryOf(key, row, Option.when(isDeletion(entry, 0))(remembered(entry, 0)))
+    entries(entryOf(key, row, Option.when(isDeletion(entry, 0))(remembered(entry, 0)))).next()
 
-  private def entryOf(key: UnsafeRow, row: UnsafeRow, until: Option[Long]): Array[Byte] = {
+  /** A page with one entry. */
+  private def entryOf(key: UnsafeRow, row: UnsafeRow, until: Option[Long]): Page = {
     val (keySize, rowSize) = (key.getSizeInBytes, row.getSizeInBytes)
-    val entry = new Array[Byte](HeadBytes + keySize + rowSize + until.fold(0)(_ => UntilBytes))
-    Platform.putInt(entry, Base, keySize)
-    Platform.putInt(entry, Base + 4, if (until.isDefined) ~rowSize else rowSize)
-    key.writeToMemory(entry, Base + HeadBytes)
-    row.writeToMemory(entry, Base + HeadBytes + keySize)
-    until.foreach(Platform.putLong(entry, Base + HeadBytes + keySize + rowSize, _))
-    entry
+    val page = SegmentFormat.newPage(HeadBytes + keySize + rowSize + until.fold(0)(_ => UntilBytes))
+    val entry = Base + page.from
+    Platform.putInt(page.bytes, entry, keySize)
+    Platform.putInt(page.bytes, entry + 4, if (until.isDefined) ~rowSize else rowSize)
+    key.writeToMemory(page.bytes, entry + HeadBytes)
+    row.writeToMemory(page.bytes, entry + HeadBytes + keySize)
+    until.foreach(Platform.putLong(page.bytes, entry + HeadBytes + keySize + rowSize, _))
+    page
   }
 
   /** All entries of the keys with a hash. */
-  final private case class Value(hash: Long, entries: Array[Byte])
+  final private case class Value(hash: Long, entries: Page)
 }
