@@ -40,9 +40,15 @@ private[streamjoin] object SegmentFormat {
 
   /**
    * Format 1 had a value per row, before the first release; since format 4 a bucket's number
-   * includes its width, see [[Buckets]].
+   * includes its width, see [[Buckets]]. Format 5 is that of one value: see [[VersionOfPages]].
    */
   val Version = 4
+
+  /**
+   * The format of the value that counts the rows of a [[VersionTable]] in pages. Versions that do
+   * not know these pages stop at it.
+   */
+  val VersionOfPages = 5
 
   /** The oldest format that can be read. */
   val OldestVersion = 2
@@ -108,9 +114,9 @@ private[streamjoin] object SegmentFormat {
   private def int(bytes: Array[Byte], position: Int): Int = Platform.getInt(bytes, at(position))
   private def long(bytes: Array[Byte], position: Int): Long = Platform.getLong(bytes, at(position))
 
-  private def close(bytes: Array[Byte], magic: Int): Unit = {
+  private def close(bytes: Array[Byte], magic: Int, version: Int = Version): Unit = {
     Platform.putInt(bytes, at(MagicAt), magic)
-    Platform.putInt(bytes, at(VersionAt), Version)
+    Platform.putInt(bytes, at(VersionAt), version)
     Platform.putInt(bytes, at(SizeAt), size(bytes))
     Platform.putInt(bytes, at(ChecksumAt), checksum(bytes))
   }
@@ -132,7 +138,7 @@ private[streamjoin] object SegmentFormat {
   private def open(bytes: Array[Byte], from: Int, size: Int, magic: Int, what: String): Unit = {
     def int(position: Int) = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + from + position)
     if (size < BodyAt || int(MagicAt) != magic) throw new Unreadable(s"$what of another program")
-    if (int(VersionAt) < OldestVersion || int(VersionAt) > Version)
+    if (int(VersionAt) < OldestVersion || int(VersionAt) > VersionOfPages)
       throw new Unreadable(s"$what of format ${int(VersionAt)}")
     if (int(SizeAt) != size) throw new Unreadable(s"$what cut to $size of ${int(SizeAt)} bytes")
     if (int(ChecksumAt) != checksum(bytes, from, size)) throw new Unreadable(s"$what whose checksum is wrong")
@@ -236,8 +242,8 @@ private[streamjoin] object SegmentFormat {
   }
 
   /** The value of a new page. */
-  def seal(page: Page): Array[Byte] = {
-    close(page.bytes, PageMagic)
+  def seal(page: Page, version: Int = Version): Array[Byte] = {
+    close(page.bytes, PageMagic, version)
     page.bytes
   }
 
