@@ -71,8 +71,9 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
 
   /** The row of each key in the table, and the deletions that are remembered. */
   def newestByKey(fields: Int): Iterator[KeptRow] =
-    segments.allVersions.flatMap(VersionTable.entries).map(VersionTable.row(_, fields)).map { case (row, isDeletion) =>
-      KeptRow(row, None, isMatched = false, isDeletion)
+    segments.allVersions.flatMap(VersionTable.entries).map(VersionTable.row(_, fields)).map {
+      case (row, isDeletion) =>
+        KeptRow(row, None, isMatched = false, isDeletion)
     }
 
   def close(): Unit = index.close()

@@ -45,7 +45,13 @@ final private[state] class VersionPages(
     if (more != 0 || !changed) {
       current = SegmentFormat.newPage(old.until - old.from + more)
       System.arraycopy(old.bytes, old.from, current.bytes, current.from, from - old.from)
-      System.arraycopy(old.bytes, until, current.bytes, current.until - (old.until - until), old.until - until)
+      System.arraycopy(
+        old.bytes,
+        until,
+        current.bytes,
+        current.until - (old.until - until),
+        old.until - until
+      )
     }
     System.arraycopy(entry, 0, current.bytes, current.from + from - old.from, entry.length)
     extent = extent.copy(bytes = extent.bytes + more)

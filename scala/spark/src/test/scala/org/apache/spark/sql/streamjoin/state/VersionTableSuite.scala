@@ -103,7 +103,9 @@ class VersionTableSuite extends StateTest {
           table.expect(some.size.toLong, some.size * 60L)
           some.foreach(k => table.put(key(k), row(k.toLong, 20)))
           assert(table.size == batches.take(version + 1).map(_.size).sum)
-          assert(all.forall(k => (table.get(key(k)) != null) == batches.take(version + 1).exists(_.contains(k))))
+          assert(
+            all.forall(k => (table.get(key(k)) != null) == batches.take(version + 1).exists(_.contains(k)))
+          )
           state.commit()
         }
         reading(provider, batches.size.toLong) { store =>
