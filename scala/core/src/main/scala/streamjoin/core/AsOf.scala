@@ -80,8 +80,10 @@ object AsOf {
   case object Backward extends Direction
   case object Forward extends Direction
 
-  /** Of two equally close rows, the earlier one matches. */
   case object Nearest extends Direction
 
   val directions: Seq[Direction] = Seq(Backward, Forward, Nearest)
+
+  /** Whether, around a time, the later right row is the closer one; the earlier one wins a draw. */
+  def isNextCloser(at: Long, last: Long, next: Long): Boolean = next - at < at - last
 }

@@ -181,7 +181,7 @@ final class TemporalJoin[A](
       val next =
         after.map(validFrom).minOption.flatMap(first => after.filter(validFrom(_) == first).maxOption(later))
       val closest = (last, next) match {
-        case (Some(a), Some(b)) => if (validFrom(b) - at < at - validFrom(a)) next else last
+        case (Some(a), Some(b)) => if (AsOf.isNextCloser(at, validFrom(a), validFrom(b))) next else last
         case _ => last.orElse(next)
       }
       closest.filterNot(of.isDelete)

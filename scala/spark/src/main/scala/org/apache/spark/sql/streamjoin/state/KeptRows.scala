@@ -64,15 +64,16 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
       fields: Int
   )(row: UnsafeRow => UnsafeRow, key: UnsafeRow => UnsafeRow): Iterator[(UnsafeRow, Array[Byte])] =
     segments.allVersions.flatMap(VersionTable.entries).map { entry =>
-      val now = row(VersionTable.rows(entry, fields).next()._1)
+      val now = row(VersionTable.row(entry, fields)._1)
       val ofNow = key(now)
       ofNow -> VersionTable.changed(entry, ofNow, now)
     }
 
   /** The row of each key in the table, and the deletions that are remembered. */
   def newestByKey(fields: Int): Iterator[KeptRow] =
-    segments.allVersions.flatMap(VersionTable.rows(_, fields)).map { case (row, isDeletion) =>
-      KeptRow(row, None, isMatched = false, isDeletion)
+    segments.allVersions.flatMap(VersionTable.entries).map(VersionTable.row(_, fields)).map {
+      case (row, isDeletion) =>
+        KeptRow(row, None, isMatched = false, isDeletion)
     }
 
   def close(): Unit = index.close()

@@ -40,9 +40,15 @@ private[streamjoin] object SegmentFormat {
 
   /**
    * Format 1 had a value per row, before the first release; since format 4 a bucket's number
-   * includes its width, see [[Buckets]].
+   * includes its width, see [[Buckets]]. Format 5 is that of one value: see [[VersionOfPages]].
    */
   val Version = 4
+
+  /**
+   * The format of the value that counts the rows of a [[VersionTable]] in pages. Versions that do
+   * not know these pages stop at it.
+   */
+  val VersionOfPages = 5
 
   /** The oldest format that can be read. */
   val OldestVersion = 2
@@ -91,40 +97,51 @@ private[streamjoin] object SegmentFormat {
 
   /** A copy of the value in a row of the store. */
   def copyOf(row: UnsafeRow): Array[Byte] = {
-    val (from, length) = ((row.getLong(0) >>> 32).toInt, row.getLong(0).toInt)
-    if (from < 0 || length < 0 || from.toLong + length > row.getSizeInBytes)
-      throw new Unreadable("a value of another program")
-    val bytes = newValue(length)
-    Platform.copyMemory(row.getBaseObject, row.getBaseOffset + from, bytes, at(0), length.toLong)
+    checkPlace(row)
+    val bytes = newValue(length(row))
+    Platform.copyMemory(row.getBaseObject, row.getBaseOffset + start(row), bytes, at(0), length(row).toLong)
     bytes
   }
+
+  private def start(row: UnsafeRow): Int = (row.getLong(0) >>> 32).toInt
+  private def length(row: UnsafeRow): Int = row.getLong(0).toInt
+
+  private def checkPlace(row: UnsafeRow): Unit =
+    if (start(row) < 0 || length(row) < 0 || start(row).toLong + length(row) > row.getSizeInBytes)
+      throw new Unreadable("a value of another program")
 
   private def at(position: Int): Long = Platform.BYTE_ARRAY_OFFSET.toLong + ValueAt + position
   private def int(bytes: Array[Byte], position: Int): Int = Platform.getInt(bytes, at(position))
   private def long(bytes: Array[Byte], position: Int): Long = Platform.getLong(bytes, at(position))
 
-  private def close(bytes: Array[Byte], magic: Int): Unit = {
+  private def close(bytes: Array[Byte], magic: Int, version: Int = Version): Unit = {
     Platform.putInt(bytes, at(MagicAt), magic)
-    Platform.putInt(bytes, at(VersionAt), Version)
+    Platform.putInt(bytes, at(VersionAt), version)
     Platform.putInt(bytes, at(SizeAt), size(bytes))
     Platform.putInt(bytes, at(ChecksumAt), checksum(bytes))
   }
 
-  private def checksum(bytes: Array[Byte]): Int = {
+  private def checksum(bytes: Array[Byte]): Int = checksum(bytes, ValueAt, size(bytes))
+
+  private def checksum(bytes: Array[Byte], from: Int, size: Int): Int = {
+    val format = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + from + VersionAt)
     val crc = new CRC32C
-    if (format(bytes) > 2) crc.update(format(bytes))
-    crc.update(bytes, ValueAt + BodyAt, size(bytes) - BodyAt)
+    if (format > 2) crc.update(format)
+    crc.update(bytes, from + BodyAt, size - BodyAt)
     crc.getValue.toInt
   }
 
-  private def open(bytes: Array[Byte], magic: Int, what: String): Unit = {
-    if (size(bytes) < BodyAt || int(bytes, MagicAt) != magic)
-      throw new Unreadable(s"$what of another program")
-    if (format(bytes) < OldestVersion || format(bytes) > Version)
-      throw new Unreadable(s"$what of format ${format(bytes)}")
-    if (int(bytes, SizeAt) != size(bytes))
-      throw new Unreadable(s"$what cut to ${size(bytes)} of ${int(bytes, SizeAt)} bytes")
-    if (int(bytes, ChecksumAt) != checksum(bytes)) throw new Unreadable(s"$what whose checksum is wrong")
+  private def open(bytes: Array[Byte], magic: Int, what: String): Unit =
+    open(bytes, ValueAt, size(bytes), magic, what)
+
+  /** Checks the value that starts at `from`. */
+  private def open(bytes: Array[Byte], from: Int, size: Int, magic: Int, what: String): Unit = {
+    def int(position: Int) = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + from + position)
+    if (size < BodyAt || int(MagicAt) != magic) throw new Unreadable(s"$what of another program")
+    if (int(VersionAt) < OldestVersion || int(VersionAt) > VersionOfPages)
+      throw new Unreadable(s"$what of format ${int(VersionAt)}")
+    if (int(SizeAt) != size) throw new Unreadable(s"$what cut to $size of ${int(SizeAt)} bytes")
+    if (int(ChecksumAt) != checksum(bytes, from, size)) throw new Unreadable(s"$what whose checksum is wrong")
   }
 
   private def format(bytes: Array[Byte]): Int = int(bytes, VersionAt)
@@ -208,11 +225,38 @@ private[streamjoin] object SegmentFormat {
 
   // Pages: opaque bytes. A [[Backlog]] never commits its pages; a [[VersionTable]] does.
 
-  def writePage(content: Array[Byte]): Array[Byte] = {
-    val bytes = newValue(BodyAt + content.length)
-    Platform.copyMemory(content, Platform.BYTE_ARRAY_OFFSET, bytes, at(BodyAt), content.length.toLong)
-    close(bytes, PageMagic)
-    bytes
+  /** The content of a page: the bytes of an array from `from` until `until`. */
+  final case class Page(bytes: Array[Byte], from: Int, until: Int) {
+    def isEmpty: Boolean = from == until
+  }
+
+  val NoPage: Page = Page(Array.emptyByteArray, 0, 0)
+
+  /** A page to fill in, and then to [[seal]]. */
+  def newPage(size: Int): Page = Page(newValue(BodyAt + size), ValueAt + BodyAt, ValueAt + BodyAt + size)
+
+  def newPage(content: Array[Byte]): Page = {
+    val page = newPage(content.length)
+    System.arraycopy(content, 0, page.bytes, page.from, content.length)
+    page
+  }
+
+  /** The value of a new page. */
+  def seal(page: Page, version: Int = Version): Array[Byte] = {
+    close(page.bytes, PageMagic, version)
+    page.bytes
+  }
+
+  def writePage(content: Array[Byte]): Array[Byte] = seal(newPage(content))
+
+  /** The page in a row of the store, without a copy: stores never change the bytes of a value. */
+  def pageIn(row: UnsafeRow): Page = row.getBaseObject match {
+    case bytes: Array[Byte] =>
+      checkPlace(row)
+      val from = (row.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt + start(row)
+      open(bytes, from, length(row), PageMagic, "a page")
+      Page(bytes, from + BodyAt, from + length(row))
+    case _ => pageIn(row.copy())
   }
 
   def readPage(bytes: Array[Byte]): Array[Byte] = {

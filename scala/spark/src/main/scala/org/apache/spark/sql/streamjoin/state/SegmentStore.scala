@@ -114,35 +114,65 @@ final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: L
 
   // For a [[VersionTable]].
 
-  /** The entries of the keys with a hash. */
-  def readVersions(hash: Long): Option[Array[Byte]] =
-    readable(get(keyOf(VersionsKind, 0, hash, 0)).map(SegmentFormat.readPage))
+  /** The entries of a page. */
+  def readVersions(page: Long): SegmentFormat.Page = {
+    val found = store.get(keyOf(VersionPageKind, 0, page, 0))
+    if (found == null) SegmentFormat.NoPage else readable(SegmentFormat.pageIn(found))
+  }
 
-  def writeVersions(hash: Long, content: Array[Byte]): Unit =
-    put(keyOf(VersionsKind, 0, hash, 0), SegmentFormat.writePage(content))
+  /** @param entries a new page */
+  def writeVersions(page: Long, entries: SegmentFormat.Page): Unit = {
+    val key = keyOf(VersionPageKind, 0, page, 0)
+    if (entries.isEmpty) writable.remove(key) else put(key, SegmentFormat.seal(entries))
+  }
 
-  def removeVersions(hash: Long): Unit = writable.remove(keyOf(VersionsKind, 0, hash, 0))
+  /**
+   * The hashes of the keys of a table without pages, in which each hash has a value, and about how
+   * many bytes these have.
+   */
+  def hashesWithoutPages: (Array[Long], Long) = {
+    val hashes = Array.newBuilder[Long]
+    var bytes = 0L
+    store.iterator().filter(_.key.getInt(0) == VersionsKind).foreach { pair =>
+      hashes += pair.key.getLong(2)
+      bytes += pair.value.getSizeInBytes
+    }
+    (hashes.result(), bytes)
+  }
 
-  /** The entries of all keys, grouped by hash. */
-  def allVersions: Iterator[Array[Byte]] =
-    store.iterator().filter(_.key.getInt(0) == VersionsKind).map { pair =>
-      readable(SegmentFormat.readPage(SegmentFormat.copyOf(pair.value)))
+  def takeWithoutPage(hash: Long): SegmentFormat.Page = {
+    val key = keyOf(VersionsKind, 0, hash, 0)
+    val entries = readable(SegmentFormat.pageIn(store.get(key)))
+    writable.remove(key)
+    entries
+  }
+
+  /** The entries of all keys, with pages and without. */
+  def allVersions: Iterator[SegmentFormat.Page] = {
+    val kinds = Set(VersionsKind, VersionPageKind)
+    store.iterator().filter(pair => kinds(pair.key.getInt(0))).map { pair =>
+      readable(SegmentFormat.pageIn(pair.value))
+    }
+  }
+
+  /** None if there is no entry. */
+  def readVersionCounts(): Option[VersionTable.Counts] =
+    readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage)).map { content =>
+      val numbers = ByteBuffer.wrap(content)
+      // Older versions wrote the first or the first two.
+      def next() = if (numbers.hasRemaining) numbers.getLong else 0L
+      VersionTable.Counts(next(), next(), VersionPages.Extent(next(), next()))
     }
 
-  /** The numbers of keys with a row and of deletions; older versions wrote only the first. */
-  def readVersionCounts(): (Long, Long) =
-    readable(get(keyOf(VersionCountKind, 0, 0, 0)).map(SegmentFormat.readPage)).map(ByteBuffer.wrap) match {
-      case None => (0L, 0L)
-      case Some(counts) => (counts.getLong, if (counts.hasRemaining) counts.getLong else 0L)
-    }
+  def writeVersionCounts(counts: VersionTable.Counts): Unit = {
+    val numbers = Seq(counts.rows, counts.deletions, counts.pages.pages, counts.pages.bytes)
+    val content = ByteBuffer.allocate(8 * numbers.size)
+    numbers.foreach(content.putLong)
+    val page = SegmentFormat.newPage(content.array)
+    put(keyOf(VersionCountKind, 0, 0, 0), SegmentFormat.seal(page, SegmentFormat.VersionOfPages))
+  }
 
-  def writeVersionCounts(rows: Long, deletions: Long): Unit =
-    if (rows == 0 && deletions == 0) writable.remove(keyOf(VersionCountKind, 0, 0, 0))
-    else {
-      val counts = ByteBuffer.allocate(if (deletions == 0) 8 else 16).putLong(rows)
-      if (deletions > 0) counts.putLong(deletions)
-      put(keyOf(VersionCountKind, 0, 0, 0), SegmentFormat.writePage(counts.array))
-    }
+  def removeVersionCounts(): Unit = writable.remove(keyOf(VersionCountKind, 0, 0, 0))
 
   // For [[LeavingRows]].
 
@@ -236,7 +266,8 @@ final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: L
     try
       all.foreach { pair =>
         pair.key.getInt(0) match {
-          case HeaderKind | FlagsKind | VersionsKind | VersionCountKind | DeletionsKind | LeavingKind =>
+          case HeaderKind | FlagsKind | DeletionsKind | LeavingKind =>
+          case VersionsKind | VersionPageKind | VersionCountKind =>
           case SegmentKind =>
             read(
               (pair.key.getInt(1), pair.key.getLong(2), pair.key.getLong(3)),
@@ -285,6 +316,7 @@ private[streamjoin] object SegmentStore {
   private val CatalogueKind = 6
   private val DeletionsKind = 7
   private val LeavingKind = 8
+  private val VersionPageKind = 9
 
   private val CatalogueEntryBytes = 4 + 8 + 8
 }

@@ -1,17 +1,18 @@
 package org.apache.spark.sql.streamjoin.state
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.expressions.{UnsafeRow, XXH64}
 import org.apache.spark.unsafe.Platform
-import org.apache.spark.unsafe.types.ByteArray
 
 /**
- * One row per key, in the state store of a [[JoinState]]; keys with the same hash share a value. A
- * change is written to the store immediately and committed with it.
+ * One row per key, in the state store of a [[JoinState]]. The rows are in pages ([[VersionPages]]),
+ * which are written one after the other and committed with the store.
  *
  * The last row of a deleted key may be remembered for a while ([[delete]]).
  *
- * The keys of a value are sorted by their bytes, so that the contents of the store depend only on
- * the rows, not on when they were written.
+ * The keys of a page are sorted by their bytes, so that its contents depend only on the rows, not
+ * on when they were written.
  *
  * @param keyFields
  *   number of fields of a key
@@ -26,16 +27,18 @@ final private[streamjoin] class VersionTable private[state] (
     fields: Int,
     hash: UnsafeRow => Long
 ) {
+  import SegmentFormat.Page
   import VersionTable._
 
-  private val countsBefore = segments.readVersionCounts()
-  private var (rows, deletions) = countsBefore
+  private val before = segments.readVersionCounts()
+  private var rows = before.fold(0L)(_.rows)
+  private var deletions = before.fold(0L)(_.deletions)
   private val deleted = new Tombstones(segments)
   private val found = new UnsafeRow(fields)
-  private val otherKey = new UnsafeRow(keyFields)
+  private val keyOfEntry = new UnsafeRow(keyFields)
 
-  /** The value that was read last: it is usually the one to change next. */
-  private var last: Value = _
+  private val pages = new VersionPages(segments, before.fold(VersionPages.Empty)(_.pages), hashAt)
+  if (before.exists(!_.hasPages)) moveToPages()
 
   /** Number of keys that have a row. */
   def size: Long = rows
@@ -46,17 +49,29 @@ final private[streamjoin] class VersionTable private[state] (
   private[state] def isEmpty: Boolean = rows == 0 && deletions == 0
 
   /**
+   * Makes room for rows that will be put. Without it, rows in the [[order]] of their keys fill a
+   * page for long before it is divided.
+   *
+   * @param more
+   *   the number of rows, at most
+   * @param rowBytes
+   *   bytes of all these rows
+   */
+  def expect(more: Long, rowBytes: Long): Unit =
+    pages.grow(rows + deletions + more, rowBytes + more * (HeadBytes + 8L * (1 + keyFields)))
+
+  /**
    * The row of a key, or null; valid until the next call.
    *
    * @param from
    *   a deletion that is remembered until this time or longer counts: its row is returned
    */
   def get(key: UnsafeRow, from: Long = Long.MaxValue): UnsafeRow = {
-    val entries = read(hash(key))
-    val at = find(entries, key)
-    if (at < 0 || isDeletion(entries, at) && remembered(entries, at) < from) null
+    val page = pages.of(hash(key))
+    val at = find(page, key)
+    if (at < 0 || isDeletion(page.bytes, at) && remembered(page.bytes, at) < from) null
     else {
-      pointToRow(found, entries, at)
+      pointToRow(found, page.bytes, at)
       found
     }
   }
@@ -80,12 +95,8 @@ final private[streamjoin] class VersionTable private[state] (
 
   /** Drops deletions that had to be remembered until before `time`; some stay a little longer. */
   def forget(time: Long): Unit = deleted.take(time) { hash =>
-    val before = entriesOf(read(hash))
-    val (due, rest) = before.partition(entry => isDeletion(entry, 0) && remembered(entry, 0) < time)
-    if (due.nonEmpty) {
-      deletions -= due.size.toLong
-      write(hash, ByteArray.concat(rest: _*))
-    }
+    def isDue(entry: Array[Byte]) = isDeletion(entry, 0) && remembered(entry, 0) < time
+    entries(pages.of(hash)).filter(isDue).toSeq.foreach(entry => remove(keyOf(entry)))
   }
 
   /**
@@ -95,11 +106,8 @@ final private[streamjoin] class VersionTable private[state] (
    *   how much longer than it is remembered a deletion may stay in the store
    */
   def add(entry: Array[Byte], span: Long): Unit = {
-    // A row of its own: looking for the key moves the one that all look-ups share.
-    val key = new UnsafeRow(keyFields)
-    pointToKey(key, entry)
-    if (isDeletion(entry, 0)) deleted.add(hash(key), remembered(entry, 0), span)
-    write(key, entry)
+    if (isDeletion(entry, 0)) deleted.add(hash(keyOf(entry)), remembered(entry, 0), span)
+    write(keyOf(entry), entry)
   }
 
   /** Removes the row of a key, without remembering it as deleted. */
@@ -107,16 +115,13 @@ final private[streamjoin] class VersionTable private[state] (
 
   /** @param entry new entry of the key; empty to remove it */
   private def write(key: UnsafeRow, entry: Array[Byte]): Unit = {
-    val keyHash = hash(key)
-    val before = read(keyHash)
-    val at = find(before, key)
-    if (at >= 0) count(before, at, -1)
+    if (entry.nonEmpty) pages.grow(rows + deletions + 1, entry.length.toLong)
+    val page = pages.of(hash(key))
+    val at = find(page, key)
+    if (at >= 0) count(page.bytes, at, -1)
     if (entry.nonEmpty) count(entry, 0, 1)
-    if (isAlone(before, at)) { if (at >= 0 || entry.nonEmpty) write(keyHash, entry) }
-    else {
-      val after = others(before, key) ++ Option.when(entry.nonEmpty)(entry)
-      write(keyHash, ByteArray.concat(after.sortWith((a, b) => compareKeys(a, b) < 0): _*))
-    }
+    if (at >= 0) pages.replace(at, end(page.bytes, at), entry)
+    else if (entry.nonEmpty) pages.replace(~at, ~at, entry)
   }
 
   private def count(content: Array[Byte], at: Int, by: Long): Unit =
@@ -125,47 +130,49 @@ final private[streamjoin] class VersionTable private[state] (
   /** Call it before the store is committed. */
   private[state] def writeSize(): Unit = {
     deleted.write()
-    if ((rows, deletions) != countsBefore) segments.writeVersionCounts(rows, deletions)
+    pages.write()
+    val now = Option.unless(isEmpty)(VersionTable.Counts(rows, deletions, pages.size))
+    if (now != before) now.fold(segments.removeVersionCounts())(segments.writeVersionCounts)
   }
 
-  private def read(hash: Long): Array[Byte] = {
-    if (last == null || last.hash != hash)
-      last = Value(hash, segments.readVersions(hash).getOrElse(Array.emptyByteArray))
-    last.entries
-  }
-
-  private def write(hash: Long, entries: Array[Byte]): Unit = {
-    if (entries.nonEmpty) segments.writeVersions(hash, entries) else segments.removeVersions(hash)
-    last = null
-  }
-
-  /** Whether no key other than that of the entry at `at` has the hash. */
-  private def isAlone(entries: Array[Byte], at: Int): Boolean =
-    entries.isEmpty || at == 0 && end(entries, 0) == entries.length
-
-  private def others(entries: Array[Byte], key: UnsafeRow): Seq[Array[Byte]] =
-    entriesOf(entries).filterNot(pointedToKey(_) == key)
-
-  private def entriesOf(content: Array[Byte]): Seq[Array[Byte]] = entries(content).toSeq
-
-  private def pointedToKey(entry: Array[Byte]): UnsafeRow = {
-    pointToKey(otherKey, entry, 0)
-    otherKey
-  }
-
-  private def find(content: Array[Byte], key: UnsafeRow): Int = {
-    var at = 0
-    var result = -1
-    while (result < 0 && at < content.length) {
-      pointToKey(otherKey, content, at)
-      if (otherKey == key) result = at
-      at = end(content, at)
+  /** Moves the entries of a table into pages. An older version stored them by their hashes. */
+  private def moveToPages(): Unit = {
+    val (hashes, bytes) = segments.hashesWithoutPages
+    pages.grow(rows + deletions, bytes)
+    hashes.sorted.foreach { hash =>
+      entries(segments.takeWithoutPage(hash)).foreach { entry =>
+        val to = ~find(pages.of(hash), keyOf(entry))
+        pages.replace(to, to, entry)
+      }
     }
-    result
   }
 
-  private def pointToRow(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
-    row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))
+  private def hashAt(content: Array[Byte], at: Int): Long = {
+    pointToKey(keyOfEntry, content, at)
+    hash(keyOfEntry)
+  }
+
+  private def keyOf(entry: Array[Byte]): UnsafeRow = {
+    pointToKey(keyOfEntry, entry)
+    keyOfEntry
+  }
+
+  /** Where the entry of a key is; if there is none, the complement of where it belongs. */
+  private def find(page: Page, key: UnsafeRow): Int = {
+    val bytes = key.getBaseObject.asInstanceOf[Array[Byte]]
+    val from = (key.getBaseOffset - Base).toInt
+    def order(at: Int) = Arrays.compareUnsigned(
+      page.bytes,
+      at + HeadBytes,
+      at + HeadBytes + keyBytes(page.bytes, at),
+      bytes,
+      from,
+      from + key.getSizeInBytes
+    )
+    var at = page.from
+    while (at < page.until && order(at) < 0) at = end(page.bytes, at)
+    if (at < page.until && order(at) == 0) at else ~at
+  }
 }
 
 /**
@@ -174,7 +181,9 @@ final private[streamjoin] class VersionTable private[state] (
  *   entry of a deletion   key bytes | ~row bytes | key | row | remembered until
  * }}}
  */
-private[state] object VersionTable {
+private[streamjoin] object VersionTable {
+  import SegmentFormat.Page
+
   private val Base = Platform.BYTE_ARRAY_OFFSET.toLong
   private val HeadBytes = 8
   private val UntilBytes = 8
@@ -182,22 +191,26 @@ private[state] object VersionTable {
   def hash(key: UnsafeRow): Long =
     XXH64.hashUnsafeBytes(key.getBaseObject, key.getBaseOffset, key.getSizeInBytes, 42L)
 
-  /** The rows of some entries, and whether each is a remembered deletion. */
-  def rows(entries: Array[Byte], fields: Int): Iterator[(UnsafeRow, Boolean)] = Iterator.unfold(0) { at =>
-    Option.when(at < entries.length) {
-      val row = new UnsafeRow(fields)
-      row.pointTo(entries, Base + at + HeadBytes + keyBytes(entries, at), rowBytes(entries, at))
-      (row -> isDeletion(entries, at), end(entries, at))
-    }
+  /** The upper bits of the hash: who takes keys in this order accesses each page once. */
+  def order(key: UnsafeRow): Int = (hash(key) >>> 32).toInt
+
+  /** The row of an entry, and whether it is a remembered deletion. */
+  def row(entry: Array[Byte], fields: Int): (UnsafeRow, Boolean) = {
+    val row = new UnsafeRow(fields)
+    pointToRow(row, entry, 0)
+    row -> isDeletion(entry, 0)
   }
 
   /** The entries of a value, each by itself. */
-  def entries(content: Array[Byte]): Iterator[Array[Byte]] = Iterator.unfold(0) { at =>
-    Option.when(at < content.length)((content.slice(at, end(content, at)), end(content, at)))
+  def entries(value: Page): Iterator[Array[Byte]] = Iterator.unfold(value.from) { at =>
+    Option.when(at < value.until)((value.bytes.slice(at, end(value.bytes, at)), end(value.bytes, at)))
   }
 
   def pointToKey(row: UnsafeRow, content: Array[Byte], at: Int = 0): Unit =
     row.pointTo(content, Base + at + HeadBytes, keyBytes(content, at))
+
+  private def pointToRow(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
+    row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))
 
   private def keyBytes(content: Array[Byte], at: Int): Int = Platform.getInt(content, Base + at)
 
@@ -217,16 +230,11 @@ private[state] object VersionTable {
   private def remembered(content: Array[Byte], at: Int): Long =
     Platform.getLong(content, Base + rowEnd(content, at))
 
-  private def compareKeys(one: Array[Byte], other: Array[Byte]): Int = {
-    def key(entry: Array[Byte]) = entry.slice(HeadBytes, HeadBytes + keyBytes(entry, 0))
-    ByteArray.compareBinary(key(one), key(other))
-  }
-
   /** An entry with another key and row. */
   def changed(entry: Array[Byte], key: UnsafeRow, row: UnsafeRow): Array[Byte] =
     entryOf(key, row, Option.when(isDeletion(entry, 0))(remembered(entry, 0)))
 
-  private def entryOf(key: UnsafeRow, row: UnsafeRow, until: Option[Long]): Array[Byte] = {
+  def entryOf(key: UnsafeRow, row: UnsafeRow, until: Option[Long]): Array[Byte] = {
     val (keySize, rowSize) = (key.getSizeInBytes, row.getSizeInBytes)
     val entry = new Array[Byte](HeadBytes + keySize + rowSize + until.fold(0)(_ => UntilBytes))
     Platform.putInt(entry, Base, keySize)
@@ -237,6 +245,17 @@ private[state] object VersionTable {
     entry
   }
 
-  /** All entries of the keys with a hash. */
-  final private case class Value(hash: Long, entries: Array[Byte])
+  /**
+   * What is recorded of a table with entries.
+   *
+   * @param rows
+   *   number of keys that have a row
+   * @param deletions
+   *   number of deleted keys that are remembered
+   */
+  final case class Counts(rows: Long, deletions: Long, pages: VersionPages.Extent) {
+
+    /** Not if an older version wrote it. */
+    def hasPages: Boolean = pages.pages > 0
+  }
 }

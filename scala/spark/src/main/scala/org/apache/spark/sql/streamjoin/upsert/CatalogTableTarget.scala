@@ -72,9 +72,9 @@ final private[upsert] class CatalogTableTarget(session: SparkSession, name: Stri
 
   override def has(batch: UpsertBatch): Boolean = false
 
-  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit =
+  override def write(changes: NetChanges, counts: ChangeCounts, batch: UpsertBatch): Unit =
     // Even a MERGE of no rows would be a commit.
-    if (!figures.isEmpty)
+    if (!counts.isEmpty)
       attempt(Attempts) {
         // The entry in a caching catalog may be older than the table.
         changes.rows.sparkSession.catalog.refreshTable(table)

@@ -40,7 +40,7 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
   override def check(changes: NetChanges, checkpoint: String): Unit = database.withConnection { connection =>
     val found = foundIn(columnsIn(connection, changes), changes)
     val stagingOf = JdbcNames.stagingOfStart(table, checkpoint, _)
-    new JdbcTypes(database, options, table, stagingOf).check(connection, changes, found)
+    new JdbcColumnChecks(database, options, table, stagingOf).check(connection, changes, found)
   }
 
   override def identity(changes: NetChanges): TargetIdentity = database.withConnection { connection =>
@@ -71,13 +71,13 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
     isThere
   }
 
-  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit = {
-    val (statements, markers) = database.withConnection(prepare(_, changes, figures, batch))
-    if (!figures.isEmpty)
+  override def write(changes: NetChanges, counts: ChangeCounts, batch: UpsertBatch): Unit = {
+    val (statements, markers) = database.withConnection(prepare(_, changes, counts, batch))
+    if (!counts.isEmpty)
       try {
         // The driver has no connection meanwhile: a database may end one that is idle for long.
         val attempts = stage(changes, statements)
-        database.withConnection(applyStaged(_, figures, statements, attempts, batch))
+        database.withConnection(applyStaged(_, counts, statements, attempts, batch))
       } finally dropStaging(statements.staging, markers)
   }
 
@@ -85,13 +85,13 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
   private def prepare(
       connection: Connection,
       changes: NetChanges,
-      figures: Figures,
+      counts: ChangeCounts,
       batch: UpsertBatch
   ): (JdbcStatements, Markers) = {
     val prepared @ (statements, markers) = statementsOf(connection, changes, batch)
     // Left by an earlier attempt at the batch.
     database.dropStaging(connection, statements.staging, markers)
-    if (figures.isEmpty) applyStaged(connection, figures, statements, Nil, batch)
+    if (counts.isEmpty) applyStaged(connection, counts, statements, Nil, batch)
     else database.execute(connection, statements.createStaging)
     prepared
   }
@@ -125,12 +125,12 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
 
   private def applyStaged(
       connection: Connection,
-      figures: Figures,
+      counts: ChangeCounts,
       of: JdbcStatements,
       attempts: Seq[Attempt],
       batch: UpsertBatch
   ): Unit = {
-    val filledId = Option.when(!figures.isEmpty)(if (figures.upserts > 0) idIn(connection) else None)
+    val filledId = Option.when(!counts.isEmpty)(if (counts.upserts > 0) idIn(connection) else None)
     val statements = of.copy(attempts = attempts.map(_.id))
     val begin = System.nanoTime()
     if (attempts.nonEmpty) statements.analyzeStaged.foreach(database.execute(connection, _))
@@ -138,10 +138,10 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
       batches.record(connection, tableIn(connection), filledId, batch)
       if (attempts.nonEmpty) {
         checkStaged(connection, statements, attempts.map(_.rows).sum, batch)
-        statements.applyStaged(figures.nullKeys).foreach(database.execute(connection, _))
+        statements.applyStaged(counts.nullKeys).foreach(database.execute(connection, _))
       }
     }
-    val changed = figures.upserts + figures.deletes
+    val changed = counts.upserts + counts.deletes
     logInfo(s"Applied $changed changes to $table in ${NANOSECONDS.toMillis(System.nanoTime() - begin)} ms")
   }
 

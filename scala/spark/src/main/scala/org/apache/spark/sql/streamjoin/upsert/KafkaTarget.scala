@@ -32,8 +32,8 @@ final private[upsert] class KafkaTarget(options: Map[String, String]) extends Up
 
   override def has(batch: UpsertBatch): Boolean = false
 
-  override def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit =
-    if (!figures.isEmpty) records(changes).write.format("kafka").options(options).save()
+  override def write(changes: NetChanges, counts: ChangeCounts, batch: UpsertBatch): Unit =
+    if (!counts.isEmpty) records(changes).write.format("kafka").options(options).save()
 
   private def records(changes: NetChanges) = changes.rows
     .select(

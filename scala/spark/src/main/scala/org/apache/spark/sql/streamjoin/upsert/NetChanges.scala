@@ -10,7 +10,7 @@ import org.apache.spark.sql.{Column, DataFrame}
  * The changes of a batch have no order and do not need one: an added and removed row adds up to
  * nothing, and at most one added row per key may remain. So the contents of the target depend only
  * on the order of the changes between batches, not on how they were cut into batches. This requires
- * a key that identifies a row: if two rows with one key remain, [[Figures.double]] contains the
+ * a key that identifies a row: if two rows with one key remain, [[ChangeCounts.double]] contains the
  * key, and nothing may be written.
  *
  * @param rows
@@ -47,7 +47,7 @@ final private[streamjoin] case class NetChanges(
   )
 
   /** Counts the changes and looks for keys that are not unique, in one job. */
-  def figures: Figures = {
+  def counts: ChangeCounts = {
     val nulls = array(keys.map(row(_).isNull): _*)
     val found = rows
       .agg(
@@ -58,7 +58,7 @@ final private[streamjoin] case class NetChanges(
         collect_set(nulls)
       )
       .head()
-    Figures(
+    ChangeCounts(
       found.getLong(0),
       found.getLong(1),
       found.getBoolean(2),
@@ -76,7 +76,7 @@ final private[streamjoin] case class NetChanges(
  * @param nullKeys
  *   for each occurring combination, which of the key's columns are null
  */
-final private[streamjoin] case class Figures(
+final private[streamjoin] case class ChangeCounts(
     upserts: Long,
     deletes: Long,
     hasNullDiff: Boolean,

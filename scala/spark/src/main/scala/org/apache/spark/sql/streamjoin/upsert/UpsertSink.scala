@@ -105,15 +105,15 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
   }
 
   private def write(changes: NetChanges, batch: UpsertBatch): Unit = {
-    val figures = changes.figures
+    val counts = changes.counts
     val names = changes.keyNames.mkString(", ")
-    if (figures.hasNullDiff)
+    if (counts.hasNullDiff)
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_UPSERT.DIFF_NULL",
         "batch" -> batch.number,
         "diff" -> options.diff
       )
-    figures.double.foreach { key =>
+    counts.double.foreach { key =>
       throw StreamJoinErrors.analysis(
         "STREAMJOIN_UPSERT.TWO_ROWS",
         "batch" -> batch.number,
@@ -121,8 +121,8 @@ final private[streamjoin] class UpsertSink(options: UpsertOptions, target: Upser
         "columns" -> names
       )
     }
-    target.write(changes, figures, batch)
-    last = Map("upserts" -> figures.upserts, "deletes" -> figures.deletes, "replayed" -> 0L)
+    target.write(changes, counts, batch)
+    last = Map("upserts" -> counts.upserts, "deletes" -> counts.deletes, "replayed" -> 0L)
   }
 
   private def checkpointOf(session: SparkSession): Path = {

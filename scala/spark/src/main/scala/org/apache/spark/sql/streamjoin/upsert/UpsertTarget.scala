@@ -49,5 +49,5 @@ private[streamjoin] trait UpsertTarget {
   def has(batch: UpsertBatch): Boolean
 
   /** Brings the target to the state after the batch, or leaves it unchanged. */
-  def write(changes: NetChanges, figures: Figures, batch: UpsertBatch): Unit
+  def write(changes: NetChanges, counts: ChangeCounts, batch: UpsertBatch): Unit
 }

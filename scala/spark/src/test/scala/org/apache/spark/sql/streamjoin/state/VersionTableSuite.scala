@@ -1,6 +1,7 @@
 package org.apache.spark.sql.streamjoin.state
 
 import java.lang.reflect.Proxy
+import java.nio.ByteBuffer
 
 import scala.collection.mutable
 import scala.util.Random
@@ -62,6 +63,7 @@ class VersionTableSuite extends StateTest {
                 row(random.nextLong(), random.nextInt(300))
               )
             }
+            val room = 4L * keys * (300 + random.nextInt(300))
             // The last change of a key counts; the order of the keys does not.
             val last = changes.toMap
             val contents = Seq(changes, random.shuffle(last.toSeq), random.shuffle(last.toSeq)).zip(
@@ -69,6 +71,7 @@ class VersionTableSuite extends StateTest {
             ) map { case (some, budget) =>
               val (state, table) = opened(provider.getStore(version.toLong, None), budget, hash = hash)
               (0 until keys).foreach(k => assert(Option(table.get(key(k))) == model.get(k)))
+              table.expect(keys.toLong, room)
               some.foreach { case (k, value) =>
                 value.fold(table.remove(key(k)))(table.put(key(k), _))
                 assert(Option(table.get(key(k))) == value)
@@ -86,6 +89,74 @@ class VersionTableSuite extends StateTest {
         }
       }
     }
+
+  for (store <- Seq(defaultStore, rocksDb))
+    test(s"$store: pages grow with their keys, in any order, and none is lost") {
+      withProvider(store) { provider =>
+        def hash(key: UnsafeRow) = VersionTable.hash(key)
+        // Loaded at once in the order of their hashes, then some at a time in any order.
+        val all = (0 until 3000).toVector
+        val (loaded, later) = all.splitAt(1000)
+        val batches = loaded.sortBy(k => hash(key(k))) +: new Random(1).shuffle(later).grouped(150).toSeq
+        batches.zipWithIndex.foreach { case (some, version) =>
+          val (state, table) = opened(provider.getStore(version.toLong, None))
+          table.expect(some.size.toLong, some.size * 60L)
+          some.foreach(k => table.put(key(k), row(k.toLong, 20)))
+          assert(table.size == batches.take(version + 1).map(_.size).sum)
+          assert(
+            all.forall(k => (table.get(key(k)) != null) == batches.take(version + 1).exists(_.contains(k)))
+          )
+          state.commit()
+        }
+        reading(provider, batches.size.toLong) { store =>
+          val pages = store.iterator().filter(_.key.getInt(0) == 9).map(_.value.getSizeInBytes).toSeq
+          assert(pages.size > 100 && pages.size < all.size / 4, "several keys a page")
+          assert(pages.max < 6000)
+          val kept = new KeptRows(store, Nil).newestByKey(fields = 2).map(_.row.getLong(0)).toSeq
+          assert(kept.sorted == all)
+        }
+        val (state, table) = opened(provider.getStore(batches.size.toLong, None))
+        all.foreach(k => assert(table.get(key(k)) == row(k.toLong, 20)))
+        all.foreach(k => table.remove(key(k)))
+        state.commit()
+        reading(provider, batches.size + 1L)(store => assert(kinds(store) == onlyHeader))
+      }
+    }
+
+  test("a table of an older version, with a value for each hash, moves into pages") {
+    withProvider() { provider =>
+      val (state, _) = opened(provider.getStore(0, None))
+      state.commit()
+      val store = provider.getStore(1, None)
+      val toStoreKey = UnsafeProjection.create(SegmentStore.KeySchema)
+      def put(kind: Int, bucket: Long, content: Array[Byte]): Unit = {
+        val page = SegmentFormat.writePage(content)
+        val value = new UnsafeRow(1)
+        value.pointTo(page, page.length)
+        store.put(toStoreKey(InternalRow(kind, 0, bucket, 0L)), value)
+      }
+      // Several keys share a hash, and one key is deleted.
+      val hash: UnsafeRow => Long = key => VersionTable.hash(key) % 50
+      val entries = (1 to 200).map(k => VersionTable.entryOf(key(k), row(k.toLong, k), None)) :+
+        VersionTable.entryOf(key(201), row(-201, 3), until = Some(20L))
+      entries.zipWithIndex.groupBy { case (_, at) => hash(key(at + 1)) }.foreach { case (hash, of) =>
+        put(4, hash, of.map(_._1).reduce(_ ++ _))
+      }
+      put(5, 0, ByteBuffer.allocate(16).putLong(200).putLong(1).array)
+      store.commit()
+      val (moved, table) = opened(provider.getStore(2, None), hash = hash)
+      assert((table.size, table.deletedKeys) == ((200, 1)))
+      def isWhole(table: VersionTable) =
+        (1 to 200).forall(k => table.get(key(k)) == row(k.toLong, k)) &&
+          table.get(key(201), from = 20) == row(-201, 3)
+      assert(isWhole(table))
+      moved.commit()
+      val (again, same) = opened(withoutScan(provider.getStore(3, None)), hash = hash)
+      assert((same.size, same.deletedKeys) == ((200, 1)) && isWhole(same))
+      again.abort()
+      reading(provider, 3)(store => assert(!kinds(store).contains(4)))
+    }
+  }
 
   test("an abort undoes all changes, and removed keys leave nothing") {
     withProvider() { provider =>

@@ -65,15 +65,15 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
         "[null,null,null,false]"
       )
     )
-    val figures = changes.figures
-    assert(figures.copy(nullKeys = Nil) == Figures(4, 2, hasNullDiff = false, None, Nil))
-    assert(figures.nullKeys.toSet == Set(Seq(true), Seq(false)))
+    val counts = changes.counts
+    assert(counts.copy(nullKeys = Nil) == ChangeCounts(4, 2, hasNullDiff = false, None, Nil))
+    assert(counts.nullKeys.toSet == Set(Seq(true), Seq(false)))
   }
 
   test("a key of two columns, one with a dot, and the null patterns that occur") {
     val changes =
       net(Seq("other.key", "k"), Row(1, "x", 1.0, 1), Row(1, null, 2.0, 1), Row(null, null, 2.0, -1))
-    assert(changes.figures.nullKeys.toSet == Set(Seq(false, false), Seq(true, false), Seq(true, true)))
+    assert(changes.counts.nullKeys.toSet == Set(Seq(false, false), Seq(true, false), Seq(true, true)))
     assert(
       changes.rows.select(changes.keyJson).collect().map(_.getString(0)).toSet ==
         Set("""{"other.key":"x","k":1}""", """{"other.key":null,"k":1}""", """{"other.key":null,"k":null}""")
@@ -81,14 +81,14 @@ class UpsertSuite extends AnyFunSuite with ArrangementTest {
   }
 
   test("two rows of one key that are left, and a null number of copies") {
-    assert(net(Seq("k"), Row(1, "x", 1.0, 1), Row(1, "y", 1.0, 1)).figures.double.contains("""{"k":1}"""))
-    assert(net(Seq("k"), Row(2, "x", 1.0, 2)).figures.double.contains("""{"k":2}"""))
-    assert(net(Seq("k", "other.key"), Row(1, "x", 1.0, 1), Row(1, "y", 1.0, 1)).figures.double.isEmpty)
-    assert(net(Seq("k"), Row(1, "x", 1.0, null)).figures.hasNullDiff)
+    assert(net(Seq("k"), Row(1, "x", 1.0, 1), Row(1, "y", 1.0, 1)).counts.double.contains("""{"k":1}"""))
+    assert(net(Seq("k"), Row(2, "x", 1.0, 2)).counts.double.contains("""{"k":2}"""))
+    assert(net(Seq("k", "other.key"), Row(1, "x", 1.0, 1), Row(1, "y", 1.0, 1)).counts.double.isEmpty)
+    assert(net(Seq("k"), Row(1, "x", 1.0, null)).counts.hasNullDiff)
   }
 
   test("an empty batch") {
-    assert(net(Seq("k")).figures == Figures(0, 0, hasNullDiff = false, None, Nil))
+    assert(net(Seq("k")).counts == ChangeCounts(0, 0, hasNullDiff = false, None, Nil))
   }
 
   test("times and versions of changes are no part of a row") {

@@ -89,9 +89,9 @@ final private[streamjoin] class AsOfJoins(
     val conjuncts = conjunctsOf(join)
     val keys = columns.key.map { key =>
       conjuncts
-        .flatMap(Tie.between(_, join))
+        .flatMap(InputEquality.between(_, join))
         .find(_.isOfKey(key))
-        .orElse(conjuncts.flatMap(Tie.withConstant).find(_.isOfKey(key)))
+        .orElse(conjuncts.flatMap(InputEquality.withConstant).find(_.isOfKey(key)))
         .getOrElse(throw notTied(key, join))
     }
     if (keys.forall(key => ConstantEquality.isConstant(key.left))) throw notTied(columns.key.head, join)
@@ -215,17 +215,17 @@ final private[streamjoin] class AsOfJoins(
         "write" -> inWords("tolerance=\"10 minutes\"", "after MATCH_CONDITION (...) WITHIN 10 MINUTES")
       )
     val conjuncts = conjunctsOf(join)
-    val (equalities, besides) = conjuncts.partition(Tie.between(_, join).nonEmpty)
+    val (equalities, besides) = conjuncts.partition(InputEquality.between(_, join).nonEmpty)
     // Right rows that fail these conditions are not candidates.
-    val (ofRight, others) = besides.partition(Tie.isOf(join.right))
-    others.filterNot(Tie.isOf(join.left)).headOption.foreach { mixed =>
+    val (ofRight, others) = besides.partition(InputEquality.isOf(join.right))
+    others.filterNot(InputEquality.isOf(join.left)).headOption.foreach { mixed =>
       throw rejected(
         "STREAMJOIN_TEMPORAL.MIXED_CONDITION",
         "condition" -> mixed.sql,
         "write" -> inWords("joined.where(...)", "in WHERE")
       )
     }
-    val keys = equalities.flatMap(Tie.between(_, join).headOption)
+    val keys = equalities.flatMap(InputEquality.between(_, join).headOption)
     // The conditions as written: the optimizer merges the filter with others, which may change
     // between runs.
     val form = new NormalForm(join.left.output, join.right.output)

@@ -50,7 +50,10 @@ final private[temporal] class KeyedVersions(
    */
   def merged(resultOf: (UnsafeRow, UnsafeRow) => InternalRow): Iterator[InternalRow] = new RowIterator {
     private lazy val sorted = facts.sorted
-    private lazy val known = new VersionCursor(spec, versions.sorted, newest, keep, values, newestOf)
+    private lazy val known = {
+      table.expect(versions.size, versions.bytes)
+      new VersionCursor(spec, versions.sorted, newest, keep, values, newestOf)
+    }
 
     override protected def advance(): InternalRow = {
       var out: InternalRow = null

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.UnsafeExternalRowSorter
+import org.apache.spark.sql.streamjoin.state.VersionTable
 import org.apache.spark.unsafe.types.ByteArray
 import org.apache.spark.util.collection.unsafe.sort.PrefixComparators
 import org.apache.spark.{SparkEnv, TaskContext}
@@ -38,7 +39,19 @@ final private[temporal] class SortedRows(
   )
   TaskContext.get().addTaskCompletionListener[Unit](_ => sorter.cleanupResources())
 
-  def add(row: UnsafeRow): Unit = sorter.insertRow(row)
+  private var rows, rowBytes = 0L
+
+  /** Number of rows. */
+  def size: Long = rows
+
+  /** Bytes of all rows. */
+  def bytes: Long = rowBytes
+
+  def add(row: UnsafeRow): Unit = {
+    rows += 1
+    rowBytes += row.getSizeInBytes
+    sorter.insertRow(row)
+  }
 
   /** A row is valid until the next one is read. */
   def sorted: Iterator[UnsafeRow] = sorter.sort().asInstanceOf[Iterator[UnsafeRow]]
@@ -46,11 +59,13 @@ final private[temporal] class SortedRows(
 
 private[temporal] object SortedRows {
 
-  /** By key; within a key by time, then by `ties`. */
+  /**
+   * By key, in the order of a [[VersionTable]]; within a key by time, then by `ties`.
+   */
   def byKey(input: InputSpec, ties: Ordering[InternalRow]): SortedRows = {
-    val layout = input.layout
-    def hash(row: UnsafeRow) = layout.hash(row.getBaseObject, row.getBaseOffset).toLong
-    new SortedRows(input, hash, by(input, input.keys).orElse(byTime(input, ties)))
+    val keyOf = UnsafeProjection.create(input.keys, input.output)
+    def order(row: UnsafeRow) = VersionTable.order(keyOf(row)).toLong
+    new SortedRows(input, order, by(input, input.keys).orElse(byTime(input, ties)))
   }
 
   def byTime(input: InputSpec): SortedRows =
@@ -90,5 +105,5 @@ final private[temporal] class KeyOrder(left: InputSpec, right: InputSpec) {
     else order.compare(keys(ofA)(a).copy(), keys(ofB)(b))
   }
 
-  def hash(row: UnsafeRow, of: Int): Int = layouts(of).hash(row.getBaseObject, row.getBaseOffset)
+  def hash(row: UnsafeRow, of: Int): Int = VersionTable.order(keys(of)(row))
 }

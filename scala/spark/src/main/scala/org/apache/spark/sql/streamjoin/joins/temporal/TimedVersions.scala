@@ -104,9 +104,9 @@ final private[temporal] class TimedVersions(
 
   private def time(fact: UnsafeRow): Long = fact.getLong(left.field)
 
-  /** Among equally close versions, the earlier one is selected. */
   private def closer(at: Long, last: UnsafeRow, next: UnsafeRow): UnsafeRow =
-    if (next != null && next.getLong(right.field) - at < at - last.getLong(right.field)) next else last
+    if (next != null && AsOf.isNextCloser(at, last.getLong(right.field), next.getLong(right.field))) next
+    else last
 
   private def earliest(at: Long): Long = Watermark.postponed(at, spec.rule.behind)
 

@@ -21,13 +21,13 @@ import org.apache.spark.sql.types._
  * @param stagingOf
  *   names of the staging tables, by number
  */
-final private[upsert] class JdbcTypes(
+final private[upsert] class JdbcColumnChecks(
     database: Database,
     options: JdbcOptionsInWrite,
     table: String,
     stagingOf: Int => String
 ) extends Logging {
-  import JdbcTypes._
+  import JdbcColumnChecks._
 
   private val dialect = database.dialect
   private val numbers = Iterator.from(0)
@@ -190,7 +190,7 @@ final private[upsert] class JdbcTypes(
   )
 }
 
-private object JdbcTypes {
+private object JdbcColumnChecks {
   private val Numbers = Set(
     Types.TINYINT,
     Types.SMALLINT,

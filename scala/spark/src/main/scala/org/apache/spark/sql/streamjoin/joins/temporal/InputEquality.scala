@@ -19,7 +19,7 @@ import streamjoin.core.AsOf
  * @param nullSafe
  *   whether null matches null
  */
-final private[temporal] case class Tie(
+final private[temporal] case class InputEquality(
     conjunct: Expression,
     left: Expression,
     right: Expression,
@@ -27,26 +27,26 @@ final private[temporal] case class Tie(
 ) {
 
   /** A cast that Spark added for the comparison is also accepted if distinct keys stay distinct. */
-  def isOfKey(key: Expression): Boolean = Tie.isKey(right, key)
+  def isOfKey(key: Expression): Boolean = InputEquality.isKey(right, key)
 }
 
-private[temporal] object Tie {
+private[temporal] object InputEquality {
 
   /** An equality between the inputs, in either orientation. */
-  def between(conjunct: Expression, join: Join): Seq[Tie] = conjunct match {
+  def between(conjunct: Expression, join: Join): Seq[InputEquality] = conjunct match {
     case equality @ Equality(a, b) =>
       val nullSafe = equality.isInstanceOf[EqualNullSafe]
-      Seq(Tie(conjunct, a, b, nullSafe), Tie(conjunct, b, a, nullSafe)).filter { tie =>
-        isOf(join.left)(tie.left) && isOf(join.right)(tie.right)
+      Seq(InputEquality(conjunct, a, b, nullSafe), InputEquality(conjunct, b, a, nullSafe)).filter { sides =>
+        isOf(join.left)(sides.left) && isOf(join.right)(sides.right)
       }
     case _ => Nil
   }
 
   /** An equality of a key column with a constant. */
-  def withConstant(conjunct: Expression): Option[Tie] =
+  def withConstant(conjunct: Expression): Option[InputEquality] =
     ConstantEquality
       .in(conjunct)
-      .map(equality => Tie(conjunct, equality.value, equality.of, equality.nullSafe))
+      .map(constant => InputEquality(conjunct, constant.value, constant.of, constant.nullSafe))
 
   /** Whether an expression reads one input, and no other. */
   def isOf(input: LogicalPlan)(expression: Expression): Boolean =
