@@ -74,8 +74,6 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
     segments.allVersions.flatMap(VersionTable.rows(_, fields)).map { case (row, isDeletion) =>
       KeptRow(row, None, isMatched = false, isDeletion)
     }
-
-  def close(): Unit = index.close()
 }
 
 /** @param segment none for a row in the table by key */
