@@ -54,6 +54,16 @@ final private[streamjoin] case class StreamOrderExec(
     if (plan.below.isDefined) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(WholeRow.hashed(child.output), numPartitions))
 
+  /**
+   * As many as the operator below has, in whose partitions the rows stay. A new operator would have
+   * another number if the setting or the cluster has changed since that one was new.
+   */
+  override protected def partitions(set: Int, atOnce: Int): Int = (for {
+    batch <- binding
+    below <- plan.below
+  } yield batch.states.state(below.ordinal, number(below.tasks.number)).partitions)
+    .getOrElse(super.partitions(set, atOnce))
+
   override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
 
   override protected def withNewChildInternal(newChild: SparkPlan): StreamOrderExec = copy(child = newChild)
