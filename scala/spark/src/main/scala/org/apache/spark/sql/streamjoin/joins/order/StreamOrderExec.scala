@@ -83,7 +83,8 @@ final private[streamjoin] case class StreamOrderExec(
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(reached(values) match {
       case Watermark.Undefined => Watermark.Undefined
-      case watermark => watermark + 1
+      // The last time of all has none after it.
+      case watermark => Watermark.postponed(watermark, -1)
     })
 
   override def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] =
