@@ -15,6 +15,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   OperatorKind,
   StatefulNodeExec,
+  StoredColumns,
   TimeRanges,
   WholeRow
 }
@@ -46,7 +47,7 @@ final private[streamjoin] case class StreamOrderExec(
 
   override protected def kind: OperatorKind = OrderKind
 
-  override def output: Seq[Attribute] = child.output
+  override lazy val output: Seq[Attribute] = StoredColumns.of(child.output)
 
   override def ordinal: Int = plan.ordinal
 
@@ -126,7 +127,7 @@ final private[streamjoin] case class StreamOrderExec(
   // Execution.
 
   override protected def taskSpec: OrderTaskSpec = OrderTaskSpec(
-    new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
+    new OrderLayout(output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
     emitted,
     evictionLimits(binding.get.evictionValues).head,
     BufferLimits.of(conf),
@@ -135,13 +136,13 @@ final private[streamjoin] case class StreamOrderExec(
   )
 
   override protected def makeOutline: OperatorOutline = {
-    val layout = new OrderLayout(child.output, times.head, bucketWidth = 1L)
+    val layout = new OrderLayout(output, times.head, bucketWidth = 1L)
     val time = times.head.name
     val input = InputOutline(
       None,
       "rows in order",
-      DataTypeUtils.fromAttributes(child.output),
-      child.output.size,
+      DataTypeUtils.fromAttributes(output),
+      output.size,
       layout.rows,
       timeColumns = Seq(0),
       // A row at the watermark is due.
