@@ -212,11 +212,8 @@ private[operator] object StoredState {
 
   def headers(stores: StateStores, layouts: Seq[RowLayout], hadoopConf: Configuration): Seq[SideHeader] = {
     val opened = stores.openToRead(0, hadoopConf)
-    try {
-      val kept = new KeptRows(opened.store, layouts)
-      try kept.headers
-      finally kept.close()
-    } finally opened.close()
+    try new KeptRows(opened.store, layouts).headers
+    finally opened.close()
   }
 
   /** The rows of a partition, until the task ends. */
@@ -227,11 +224,7 @@ private[operator] object StoredState {
       hadoopConf: Configuration
   ): KeptRows = {
     val opened = stores.openToRead(partition, hadoopConf)
-    val kept = new KeptRows(opened.store, layouts)
-    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      kept.close()
-      opened.close()
-    }
-    kept
+    TaskContext.get().addTaskCompletionListener[Unit](_ => opened.close())
+    new KeptRows(opened.store, layouts)
   }
 }

@@ -68,8 +68,18 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   protected def partitions(set: Int, atOnce: Int): Int =
     definition.tasks.fold(set)(_.number(set, atOnce))
 
+  /**
+   * The number of partitions, given the one that is set and the one that the state has. A cluster
+   * that has become smaller is no reason to rewrite the state.
+   *
+   * @param partitions
+   *   as above
+   */
+  final protected def number(partitions: (Int, Int) => Int): (Int, Int) => Int =
+    (set, now) => partitions(set, math.max(tasksAtOnce, now))
+
   /** How many tasks can run at once. */
-  final protected def tasksAtOnce: Int = FirstPartitions.atOnce(sparkContext)
+  private def tasksAtOnce: Int = FirstPartitions.atOnce(sparkContext)
 
   /** Metrics for the progress, in milliseconds, in addition to those of the tasks. */
   protected def progressFigures: Seq[(String, Long)]
@@ -92,9 +102,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   // Partitions and watermarks.
 
   override val stateInfo: Option[StatefulOperatorStateInfo] = binding.map { batch =>
-    // A cluster that has become smaller is no reason to rewrite the state.
-    def number(set: Int, now: Int) = partitions(set, math.max(tasksAtOnce, now))
-    batch.states.stateInfo(ordinal, batch.states.state(ordinal, number))
+    batch.states.stateInfo(ordinal, batch.states.state(ordinal, number(partitions)))
   }
 
   final def numPartitions: Int =

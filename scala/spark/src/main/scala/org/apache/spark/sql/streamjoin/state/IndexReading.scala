@@ -163,7 +163,7 @@ private[streamjoin] object IndexReading {
 
   /**
    * The index of a committed version, for another query or process to read. Nothing is written to
-   * the store. The caller must release it.
+   * the store, and no other index counts its memory. The caller must release the store.
    */
   def readOnly(store: ReadStateStore, layouts: Seq[RowLayout], budget: Long): JoinIndex = {
     val segments = new SegmentStore(store)

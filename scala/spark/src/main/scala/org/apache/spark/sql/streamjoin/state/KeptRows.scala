@@ -75,8 +75,6 @@ final private[streamjoin] class KeptRows(store: ReadStateStore, layouts: Seq[Row
       case (row, isDeletion) =>
         KeptRow(row, None, isMatched = false, isDeletion)
     }
-
-  def close(): Unit = index.close()
 }
 
 /** @param segment none for a row in the table by key */

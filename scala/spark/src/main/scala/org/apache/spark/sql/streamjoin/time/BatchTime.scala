@@ -1,6 +1,6 @@
 package org.apache.spark.sql.streamjoin.time
 
-import java.time.{Instant, ZoneId}
+import java.time.Instant
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, BinaryNode, Filter, LogicalPlan}
@@ -37,7 +37,7 @@ final private[streamjoin] case class BatchTime(dataType: DataType, timeZoneId: O
 
   private def at(millis: Long): Literal = dataType match {
     case time: TimeType =>
-      val zone = ZoneId.of(timeZoneId.get)
+      val zone = DateTimeUtils.getZoneId(timeZoneId.get)
       val nanos = DateTimeUtils.instantToNanosOfDay(Instant.ofEpochMilli(millis), zone)
       Literal(DateTimeUtils.truncateTimeToPrecision(nanos, time.precision), time)
     case _ => CurrentBatchTimestamp(millis, dataType, timeZoneId).toLiteral

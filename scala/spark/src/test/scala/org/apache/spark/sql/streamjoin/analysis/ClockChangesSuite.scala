@@ -5,8 +5,11 @@ import java.time.{Duration, Instant, ZoneId, ZoneOffset}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.prop.TableDrivenPropertyChecks
 
+import org.apache.spark.sql.catalyst.expressions.Alias
+import org.apache.spark.sql.catalyst.plans.logical.{OneRowRelation, Project}
 import org.apache.spark.sql.streamjoin.SparkTest
-import org.apache.spark.sql.streamjoin.time.ClockChanges
+import org.apache.spark.sql.streamjoin.time.{BatchTime, ClockChanges}
+import org.apache.spark.sql.types.TimeType
 
 class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
   private val Hour = Duration.ofHours(1).toMillis * 1000
@@ -73,5 +76,13 @@ class ClockChangesSuite extends AnyFunSuite with TableDrivenPropertyChecks {
     val berlin = ZoneId.of("Europe/Berlin").getRules
     assert(berlin.getOffset(Instant.parse("2090-07-01T00:00:00Z")) == ZoneOffset.ofHours(2))
     assert(largest("Europe/Berlin", Day) == Hour)
+  }
+
+  test("the zone of a batch's time may be written in any way that Spark accepts") {
+    for (zone <- Seq("America/Los_Angeles", "-08:00", "-8:00", "PST")) {
+      val plan = Project(Seq(Alias(BatchTime(TimeType(0), Some(zone)), "now")()), OneRowRelation())
+      val now = BatchTime.in(plan, millis = 0).expressions.flatMap(_.children).map(_.eval())
+      assert(now == Seq(Duration.ofHours(16).toNanos), zone)
+    }
   }
 }

@@ -7,6 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions.{count, expr, window}
 import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.streamjoin.JoinTest.{Job, Streams, at, d, o}
+import org.apache.spark.sql.streamjoin.operator.StatefulNodeExec
 import org.apache.spark.sql.streamjoin.{Frames, SparkTest}
 import org.apache.spark.sql.{AnalysisException, DataFrame}
 
@@ -95,6 +96,18 @@ class AddedJoinsSuite extends AnyFunSuite with AddedTest {
     withConf(Evolve -> "exact")(
       assert(continued(last, Seq(Seq(o("z", "23:30", 7), d("z", "23:30", 8)))) == Seq("23:30 7"))
     )
+  }
+
+  test("rows are put in order above a join with another number of partitions than a new one has") {
+    val old = withConf("spark.streamjoin.partitions" -> "3") {
+      fed(lower(_).selectExpr("t", "a"), Seq(Seq(o("a", "10:00", 1), d("a", "10:00", 2))))
+    }
+    val sorted: Query = streams => Frames.sorted(lower(streams).selectExpr("t", "a"), "t")
+    withConf(Evolve -> "exact")(running(old.successor(sorted)) { job =>
+      job.feed(o("b", "10:40", 3), d("b", "10:50", 5))
+      assert(job.feed(o("end", "23:00", 999), d("end", "23:00", 999)) == Seq("10:40 3"))
+      assert(job.plan.collect { case exec: StatefulNodeExec => exec.numPartitions } == Seq(3, 3))
+    })
   }
 
   // Attempts.

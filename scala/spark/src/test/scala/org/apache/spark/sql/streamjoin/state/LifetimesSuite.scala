@@ -41,11 +41,7 @@ class LifetimesSuite extends StateTest {
       store: org.apache.spark.sql.execution.streaming.state.StateStoreProvider,
       version: Long
   ) =
-    reading(store, version) { read =>
-      val kept = new KeptRows(read, layouts)
-      try kept.headers.map(_.bucketWidth)
-      finally kept.close()
-    }
+    reading(store, version)(new KeptRows(_, layouts).headers.map(_.bucketWidth))
 
   private def leftRow(number: Long, time: Long, lifetime: Long, wide: Int = 0) =
     left(TestRow(number, Seq(number % 20), Seq(time + lifetime, time), wide))

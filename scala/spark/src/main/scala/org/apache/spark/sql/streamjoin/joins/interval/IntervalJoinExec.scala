@@ -14,6 +14,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   OperatorKind,
   StateToRewrite,
+  StoredColumns,
   TwoStreamsExec,
   WholeRow
 }
@@ -65,7 +66,7 @@ final private[streamjoin] case class IntervalJoinExec(
 
   override protected def kind: OperatorKind = IntervalJoinKind
 
-  override lazy val output: Seq[Attribute] = join.output(left.output, right.output)
+  override lazy val output: Seq[Attribute] = StoredColumns.of(join.output(left.output, right.output))
 
   override def ordinal: Int = join.ordinal
 
@@ -169,7 +170,7 @@ final private[streamjoin] case class IntervalJoinExec(
       .map(one => BucketWidth.ofLifetimes(bounded.indexOf(one.from), delay))
     SideSpec(
       side,
-      input(side).output,
+      StoredColumns.of(input(side).output),
       keys,
       watermarkKeys.map(key => InputTime(times(key), lateBelow(key))),
       bounded.map(key => BoundTime(time(key), key, Option.when(keeping.contains(key))(limits(key)))),

@@ -40,10 +40,8 @@ final private[streamjoin] class IntervalJoinTask(
   private val removed = metrics("numRemovedStateRows")
   private val timeMs = metrics.bySide("timeMs")
   private val joinType = spec.joinType
-  private val satisfies: BasePredicate = spec.pair
-    // Rows of an earlier query may have a null where its inputs have none now.
-    .map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored).map(_.withNullability(true))))
-    .orNull
+  private val satisfies: BasePredicate =
+    spec.pair.map(Predicate.create(_, Side.both.flatMap(spec.sides(_).stored))).orNull
   private val pair = new JoinedRow
   private val emit: Emit =
     if (joinType.filtered.isDefined) new EmitLeft(spec)

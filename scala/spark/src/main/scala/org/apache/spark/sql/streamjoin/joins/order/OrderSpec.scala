@@ -27,7 +27,7 @@ import streamjoin.core.{TimeBound, Watermark}
  * @param span
  *   how long rows wait, in addition to the delays of the watermarks, in microseconds
  * @param below
- *   partitions of our operator right below, in which the rows can stay
+ *   our operator right below, in whose partitions the rows can stay
  */
 final private[streamjoin] case class OrderSpec(
     ordinal: Int,
@@ -35,14 +35,15 @@ final private[streamjoin] case class OrderSpec(
     center: Option[OrderSpec.Center],
     maxLagMicros: IndexedSeq[Option[Long]],
     span: Long,
-    below: Option[FirstPartitions],
+    below: Option[OrderSpec.Below],
     override val known: Seq[TimeBound],
     awaited: AwaitedKeys = AwaitedKeys.none
 ) extends OperatorSpec {
 
   override def watermarks: IndexedSeq[ColumnWatermark] = IndexedSeq(time)
 
-  override def tasks: Option[FirstPartitions] = Some(below.getOrElse(FirstPartitions.AsSet))
+  override def tasks: Option[FirstPartitions] =
+    Some(below.fold[FirstPartitions](FirstPartitions.AsSet)(_.tasks))
 
   override protected def outputKeys: Seq[Int] = maxLagMicros.indices
 
@@ -53,6 +54,12 @@ final private[streamjoin] case class OrderSpec(
 }
 
 private[streamjoin] object OrderSpec {
+
+  /**
+   * @param tasks
+   *   the number of its tasks while it is new
+   */
+  final case class Below(ordinal: Int, tasks: FirstPartitions)
 
   /**
    * The event-time column of the window join below that is the rowtime.

@@ -11,7 +11,7 @@ import org.apache.spark.sql.streamjoin.analysis.{
   WatermarkLineage
 }
 import org.apache.spark.sql.streamjoin.base.{StreamJoinErrors, Wording}
-import org.apache.spark.sql.streamjoin.plans.{FirstPartitions, StatefulNode}
+import org.apache.spark.sql.streamjoin.plans.StatefulNode
 import org.apache.spark.sql.streamjoin.watermark.ColumnWatermark
 
 import streamjoin.core.{Side, TimeBound}
@@ -105,17 +105,17 @@ private[streamjoin] object RecognizeOrder extends Recognizer {
       center,
       lags,
       order.span,
-      partitionsBelow(order.child),
+      operatorBelow(order.child),
       RowConstraintsOf(order.child).among(times.map(_.exprId)).filter(_.in != 0) ++
         lags.zipWithIndex.collect { case (Some(lag), key) if key != 0 => TimeBound(key, 0, lag) }
     )
     StreamOrder(order.child, times, order.windows, plan)
   }
 
-  private def partitionsBelow(plan: LogicalPlan): Option[FirstPartitions] = plan match {
-    case node: StatefulNode => node.partitions
-    case Project(_, child) => partitionsBelow(child)
-    case Filter(_, child) => partitionsBelow(child)
+  private def operatorBelow(plan: LogicalPlan): Option[OrderSpec.Below] = plan match {
+    case node: StatefulNode => node.partitions.map(OrderSpec.Below(node.ordinal, _))
+    case Project(_, child) => operatorBelow(child)
+    case Filter(_, child) => operatorBelow(child)
     case _ => None
   }
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   BufferLimits,
   OperatorKind,
   StatefulNodeExec,
+  StoredColumns,
   TimeRanges,
   WholeRow
 }
@@ -46,13 +47,23 @@ final private[streamjoin] case class StreamOrderExec(
 
   override protected def kind: OperatorKind = OrderKind
 
-  override def output: Seq[Attribute] = child.output
+  override lazy val output: Seq[Attribute] = StoredColumns.of(child.output)
 
   override def ordinal: Int = plan.ordinal
 
   override def requiredChildDistribution: Seq[Distribution] =
     if (plan.below.isDefined) Seq(UnspecifiedDistribution)
     else Seq(StatefulOpClusteredDistribution(WholeRow.hashed(child.output), numPartitions))
+
+  /**
+   * As many as the operator below has, in whose partitions the rows stay. A new operator would have
+   * another number if the setting or the cluster has changed since that one was new.
+   */
+  override protected def partitions(set: Int, atOnce: Int): Int = (for {
+    batch <- binding
+    below <- plan.below
+  } yield batch.states.state(below.ordinal, number(below.tasks.number)).partitions)
+    .getOrElse(super.partitions(set, atOnce))
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(numPartitions)
 
@@ -73,7 +84,8 @@ final private[streamjoin] case class StreamOrderExec(
   override protected def evictionLimits(values: WatermarkValues): IndexedSeq[Long] =
     IndexedSeq(reached(values) match {
       case Watermark.Undefined => Watermark.Undefined
-      case watermark => watermark + 1
+      // The last time of all has none after it.
+      case watermark => Watermark.postponed(watermark, -1)
     })
 
   override def earliestToCome(next: => WatermarkValues, late: => WatermarkValues): Option[Long] =
@@ -115,7 +127,7 @@ final private[streamjoin] case class StreamOrderExec(
   // Execution.
 
   override protected def taskSpec: OrderTaskSpec = OrderTaskSpec(
-    new OrderLayout(child.output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
+    new OrderLayout(output, times.head, BucketWidth.of(BucketWidth.delay(child) + plan.span)),
     emitted,
     evictionLimits(binding.get.evictionValues).head,
     BufferLimits.of(conf),
@@ -124,13 +136,13 @@ final private[streamjoin] case class StreamOrderExec(
   )
 
   override protected def makeOutline: OperatorOutline = {
-    val layout = new OrderLayout(child.output, times.head, bucketWidth = 1L)
+    val layout = new OrderLayout(output, times.head, bucketWidth = 1L)
     val time = times.head.name
     val input = InputOutline(
       None,
       "rows in order",
-      DataTypeUtils.fromAttributes(child.output),
-      child.output.size,
+      DataTypeUtils.fromAttributes(output),
+      output.size,
       layout.rows,
       timeColumns = Seq(0),
       // A row at the watermark is due.

@@ -10,7 +10,13 @@ import org.apache.spark.sql.streamjoin.arrangement.index.IndexSettings
 import org.apache.spark.sql.streamjoin.arrangement.source.TableOptions
 import org.apache.spark.sql.streamjoin.batch.BatchBinding
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, KeepingLimit, OperatorOutline}
-import org.apache.spark.sql.streamjoin.operator.{BucketWidth, BufferLimits, OperatorKind, StatefulNodeExec}
+import org.apache.spark.sql.streamjoin.operator.{
+  BucketWidth,
+  BufferLimits,
+  OperatorKind,
+  StatefulNodeExec,
+  StoredColumns
+}
 import org.apache.spark.sql.streamjoin.time.DurationText
 import org.apache.spark.sql.streamjoin.watermark.{ColumnWatermark, WatermarkValues}
 
@@ -88,7 +94,7 @@ final private[streamjoin] case class RematchJoinExec(
   // Execution.
 
   override protected def taskSpec: RematchTaskSpec = {
-    val rows = left.output
+    val rows = StoredColumns.of(left.output)
     RematchTaskSpec(
       rows.map(_.dataType),
       keys.map(key => rows.indexWhere(_.exprId == key.exprId)).toArray,
@@ -106,7 +112,7 @@ final private[streamjoin] case class RematchJoinExec(
     val input = InputOutline(
       None,
       "rows without a match",
-      DataTypeUtils.fromAttributes(left.output),
+      DataTypeUtils.fromAttributes(StoredColumns.of(left.output)),
       left.output.size,
       taskSpec.layouts.head,
       timeColumns = Seq(0),

@@ -12,8 +12,8 @@ import org.apache.spark.sql.streamjoin.arrangement.storage.{ChangeColumns, Snaps
 import org.apache.spark.sql.streamjoin.base.PredicateParts
 import org.apache.spark.sql.streamjoin.batch.{BatchBinding, PlannedBatch}
 import org.apache.spark.sql.streamjoin.checkpoint.InputOutline
-import org.apache.spark.sql.streamjoin.operator.OperatorKind
 import org.apache.spark.sql.streamjoin.operator.OperatorKind.Planned
+import org.apache.spark.sql.streamjoin.operator.{OperatorKind, StoredColumns}
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.sql.{Column, SparkSession}
 
@@ -55,7 +55,7 @@ private[streamjoin] object RematchKind extends OperatorKind {
       join.table,
       // An AvailableNow run must end, no matter how often the table changes.
       PlannedBatch.current(session).exists(_.query.trigger != AvailableNowTrigger),
-      lookUp.output,
+      StoredColumns.of(lookUp.output),
       stream,
       changedKeys(join, lookUp.access, session)
     )

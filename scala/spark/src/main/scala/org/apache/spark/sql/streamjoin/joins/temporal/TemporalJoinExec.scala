@@ -15,6 +15,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   BucketWidth,
   BufferLimits,
   OperatorKind,
+  StoredColumns,
   TimeRanges,
   TwoStreamsExec
 }
@@ -60,7 +61,7 @@ final private[streamjoin] case class TemporalJoinExec(
   override protected def kind: OperatorKind = TemporalKind
 
   override lazy val output: Seq[Attribute] =
-    StreamTemporalJoin.output(left.output, right.output, plan.isLeftOuter)
+    StoredColumns.of(StreamTemporalJoin.output(left.output, right.output, plan.isLeftOuter))
 
   override def ordinal: Int = plan.ordinal
 
@@ -186,7 +187,7 @@ final private[streamjoin] case class TemporalJoinExec(
         InputOutline(
           Some(side.name),
           names.name(side),
-          DataTypeUtils.fromAttributes(kept.output),
+          DataTypeUtils.fromAttributes(StoredColumns.of(kept.output)),
           kept.output.count(StreamTemporalJoin.isShown),
           spec.layouts(side.index),
           timeColumns = Seq(side.index),

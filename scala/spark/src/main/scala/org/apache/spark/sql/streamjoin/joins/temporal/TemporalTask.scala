@@ -2,7 +2,7 @@ package org.apache.spark.sql.streamjoin.joins.temporal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.streamjoin.operator.{BufferingTask, RowIterator, TaskInputs}
+import org.apache.spark.sql.streamjoin.operator.{BufferingTask, RowIterator, StoredColumns, TaskInputs}
 
 import streamjoin.core.{Operation, Side}
 
@@ -29,7 +29,8 @@ final private[temporal] class TemporalTask(
   private val past = metrics("pastVersions")
   private val unknownValues = metrics("unavailableValues")
   private val (left, right) = (spec.inputs.head, spec.inputs(1))
-  private val condition = spec.condition.map(Predicate.create(_, left.output ++ right.output))
+  private val pair = StoredColumns.of(left.output ++ right.output)
+  private val condition = spec.condition.map(Predicate.create(_, pair))
   private val operations = spec.operation.map(new OperationColumn(_, right))
 
   private val values =
@@ -190,8 +191,7 @@ final private[temporal] class TemporalTask(
     })
 
   private val joined = new JoinedRow
-  private val toOutput =
-    UnsafeProjection.create(spec.output, left.output ++ right.output.map(_.withNullability(true)))
+  private val toOutput = UnsafeProjection.create(spec.output, pair)
   private val nothing = new GenericInternalRow(right.output.size)
 
   /** @param version version that is valid for the fact, or null */

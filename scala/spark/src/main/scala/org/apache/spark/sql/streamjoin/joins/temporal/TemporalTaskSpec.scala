@@ -10,6 +10,7 @@ import org.apache.spark.sql.streamjoin.operator.{
   MovedRow,
   Placement,
   StateSpec,
+  StoredColumns,
   TaskInputs,
   TaskMetrics
 }
@@ -121,7 +122,7 @@ final private[temporal] case class TemporalTaskSpec(
 
   override def placed: Seq[Placement] = inputs.map(input => Placement.ByFields(input.keyFields.toSeq))
 
-  override def columns: Seq[Seq[Attribute]] = inputs.map(_.output)
+  override def columns: Seq[Seq[Attribute]] = Seq(StoredColumns.of(inputs.head.output), inputs(1).output)
 
   /** A version without a key, which may be another one than before, is not kept. */
   override def mover(side: Int, into: Int): (UnsafeRow, Boolean) => Option[MovedRow] = {

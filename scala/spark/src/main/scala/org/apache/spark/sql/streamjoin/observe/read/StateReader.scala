@@ -56,9 +56,7 @@ final private class StateReader(of: StateReaderFactory, partition: Int) extends 
 
   override def get: InternalRow = current
 
-  override def close(): Unit =
-    try kept.close()
-    finally opened.close()
+  override def close(): Unit = opened.close()
 }
 
 /**

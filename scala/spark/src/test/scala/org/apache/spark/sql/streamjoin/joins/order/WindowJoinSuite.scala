@@ -246,6 +246,12 @@ class WindowJoinSuite extends AnyFunSuite with JoinTest {
     }
   }
 
+  test("once the watermark has reached the last time of all, the rows before it are emitted") {
+    running(job(streams => Frames.sorted(streams.marked("o"), "t"))) { job =>
+      assert(job.feed(o("a", "10:00", 1), o("end", "+294247-01-10T04:00:54.775807")) == Seq("a 10:00 1"))
+    }
+  }
+
   private def condition(frame: DataFrame): String = rejection(frame).getCondition
 
   test("order without a watermark, update mode, and streamjoin switched off are rejected") {
