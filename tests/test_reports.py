@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -271,6 +272,32 @@ def test_many_batches_in_bounded_memory(ran: Ran) -> None:
     assert "999 rows wait &lt;b&gt;</td><td>700, 300 to 999<" in _hints(found)
     again = QueryBatches().add(found).batches()
     assert again[str(last["id"])] == found, "points stay as they are"
+
+
+def test_each_input_and_each_join_has_its_own_hints() -> None:
+    """The names of two inputs may differ only in a number, and the hints of two joins in nothing."""
+
+    def batch(at: int) -> Figures:
+        inputs = [{"name": name, "hints": [f"{at + 1} rows of {name} are late"]} for name in ("t1", "t2")]
+        lower = {"operator": 1, "title": "lower", "hints": ["batches queue"], "inputs": inputs}
+        upper = {"operator": 2, "title": "upper", "hints": ["batches queue"] if at == 5 else [], "inputs": []}
+        return {"id": "q", "batch": at, "timestamp": at, "operators": [upper, lower]}
+
+    series = Series(full=2, points=3)
+    for at in range(12):
+        series.add(batch(at))
+    cells = re.findall(r"<td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", _hints(series.batches()))
+    assert sorted(cells) == [
+        ("1", "12 rows of t1 are late", "12, 0 to 11"),
+        ("1", "12 rows of t2 are late", "12, 0 to 11"),
+        ("1", "batches queue", "12, 0 to 11"),
+        ("2", "batches queue", "1, 5 to 5"),
+    ]
+
+
+def test_in_a_terminal_of_ipython(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    sj.watch(ran.query)._ipython_display_()
+    assert "1 inner interval join: " in capsys.readouterr().out
 
 
 def test_in_a_notebook(ran: Ran) -> None:
