@@ -3,6 +3,7 @@
 import http.server
 import json
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -156,6 +157,14 @@ def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch
     rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.watch(str(ran.history / "nothing")), "is not a history")
     with pytest.raises(FileNotFoundError):  # History lists the folder again
         _files.read_with_spark(str(ran.history / "nothing"))
+    patterns = shutil.copytree(ran.history, ran.history.with_name("history {1} [a]"))
+    assert read_location(str(patterns), None, "test") == {str(ran.query.id): ran.figures}
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "file://localhost"])
+def test_a_path_has_no_query(scheme: str) -> None:
+    assert _files.local_path(f"{scheme}/data/#1?a%20b") == Path("/data/#1?a%20b")
+    assert _files.local_path("s3a://bucket/data") is None
 
 
 def with_all(figures: Figures) -> Figures:
@@ -327,7 +336,8 @@ def test_the_page_of_a_driver(ran: Ran) -> None:
         assert read_location(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
         server.shutdown()
     assert asked == ["/streamjoin/figures/", f"/streamjoin/figures/?query={ran.query.id}"]
-    rejected("STREAMJOIN_NO_FIGURES.PAGE", lambda: sj.watch(address), "the address of the Spark UI")
+    for wrong in (address, "http://localhost:port", "http://[::1"):
+        rejected("STREAMJOIN_NO_FIGURES.PAGE", partial(sj.watch, wrong), "the address of the Spark UI")
 
 
 def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:
