@@ -45,11 +45,10 @@ final private[streamjoin] class Why(
 
   /** @throws org.apache.spark.sql.AnalysisException if no input has the columns of the condition */
   def answer: DataFrame = {
-    val asked = for {
-      operator <- at.operators
-      input <- operator.inputs
-      (errors, views) = viewsOf(input).partitionMap(view => problem(input, view).toLeft(view))
-    } yield (operator, input, views, errors)
+    val asked = for (operator <- at.operators; input <- operator.inputs) yield {
+      val (errors, views) = viewsOf(input).partitionMap(view => problem(input, view).toLeft(view))
+      (operator, input, views, errors)
+    }
     val inputs = asked.collect { case (operator, input, views, _) if views.nonEmpty => (operator, input, views) }
     if (inputs.isEmpty) throw asked.flatMap(_._4).find(!isOfColumns(_)).getOrElse(unknownColumns)
     val found = inputs
