@@ -86,7 +86,8 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
 
   /** The first batch after which an operator has state: it may have taken over Spark's own join. */
   def firstBatch(operator: OperatorOutline): Long = {
-    val states = if (has(OperatorLog.Directory)) new OperatorLog(session, root).states(operator.ordinal) else None
+    val states =
+      if (has(OperatorLog.Directory)) new OperatorLog(session, root).states(operator.ordinal) else None
     states.flatMap(_.headOption).filter(_.folder.isDefined).fold(0L)(_.from)
   }
 

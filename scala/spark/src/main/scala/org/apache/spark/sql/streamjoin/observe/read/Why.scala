@@ -49,11 +49,12 @@ final private[streamjoin] class Why(
       val (errors, views) = viewsOf(input).partitionMap(view => problem(input, view).toLeft(view))
       (operator, input, views, errors)
     }
-    val inputs = asked.collect { case (operator, input, views, _) if views.nonEmpty => (operator, input, views) }
-    if (inputs.isEmpty) throw asked.flatMap(_._4).find(!isOfColumns(_)).getOrElse(unknownColumns)
-    val found = inputs
-      .map { case (operator, input, views) => kept(operator, input, views).union(late(operator, input, views)) }
-      .reduce(_ union _)
+    val answers = asked.collect {
+      case (operator, input, views, _) if views.nonEmpty =>
+        kept(operator, input, views).union(late(operator, input, views))
+    }
+    if (answers.isEmpty) throw asked.flatMap(_._4).find(!isOfColumns(_)).getOrElse(unknownColumns)
+    val found = answers.reduce(_ union _)
     found.union(nothing.join(found.agg(count(lit(1)).as("found")).where("found = 0"), lit(true), "left_semi"))
   }
 
