@@ -7,6 +7,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -157,6 +158,9 @@ def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch
     rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.watch(str(ran.history / "nothing")), "is not a history")
     with pytest.raises(FileNotFoundError):  # History lists the folder again
         _files.read_with_spark(str(ran.history / "nothing"))
+    with ThreadPoolExecutor(1) as display:
+        found = display.submit(read_location, str(ran.history), None, "test").result()
+    assert found == {str(ran.query.id): ran.figures}
     patterns = shutil.copytree(ran.history, ran.history.with_name("history {1} [a]"))
     assert read_location(str(patterns), None, "test") == {str(ran.query.id): ran.figures}
 

@@ -111,7 +111,14 @@ def _reader(path: str) -> Any:
 
 def _active_session() -> Any:
     try:
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError:
         return None
-    return SparkSession.getActiveSession()
+    try:
+        # Not getActiveSession, which asks this thread alone: a notebook's display has its own.
+        session: Any = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    has_stopped = not is_connect(session) and session.sparkContext._jsc is None
+    return None if has_stopped else session
