@@ -9,7 +9,6 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, FunctionTable, JsonValues, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
-import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
@@ -136,7 +135,7 @@ final private[streamjoin] class Why(
     val rows = looked
       .map(batch => satisfying(stateAfter(batch, operator, input), input, views))
       .reduce(_ union _)
-      .groupBy(to_json(column(JsonValues.of(expression(col(Row)), input.columns)), Json).as("row"))
+      .groupBy(to_json(column(JsonValues.of(expression(col(Row)), StateRow.columns(input))), Json).as("row"))
       .agg(
         max(of("batch")).as("seen"),
         min(of("batch")).as("first"),
@@ -218,13 +217,11 @@ final private[streamjoin] class Why(
     QueryLateRows.kept(at.session, at.root) match {
       case None => none
       case Some(rows) =>
-        val names = LateRows.distinctNames(input.columns.fieldNames.toSeq)
-        val written = StructType(input.columns.zip(names).map { case (field, name) => field.copy(name = name) })
         val ofInput = rows
           .where(col("join") === operator.ordinal + 1)
           .where(input.side.fold(lit(true))(side => col("side") === side))
           .select(
-            from_json(col("row"), JsonValues.typeOf(written), Json).as(Row),
+            from_json(col("row"), JsonValues.typeOf(StateRow.columns(input)), Json).as(Row),
             struct(col("batch"), col("column"), col("watermark"), col("row")).as(Kept)
           )
         val found = satisfying(ofInput, input, views)

@@ -128,6 +128,9 @@ class WhySuite extends AnyFunSuite with JoinTest {
       assert(outcomes(why(id, "s.a = 1")) == Seq("o kept", "o kept"))
       assert(outcomes(why(id, "s.b = 2")) == Seq("d kept", "o kept"))
       assert(intercept[AnalysisException](why(id, "s.c = 1")).getCondition == "FIELD_NOT_FOUND")
+      val state = spark.read.format("streamjoin").option("query", id).option("operator", 2)
+      val row = state.option("side", "left").load().selectExpr("left.s.a", "left.s_2.b", "left.id_2").head()
+      assert(row == Row(1, 2, "a"))
     }
   }
 
