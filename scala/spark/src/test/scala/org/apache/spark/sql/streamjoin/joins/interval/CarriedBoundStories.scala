@@ -136,9 +136,16 @@ private[interval] object CarriedBoundStories {
         new Timestamp(millis + lifetimes(random.nextInt(lifetimes.size)))
       }
 
-    /** The number of rows that never leave: their value is unknown, and no lifetime is too long. */
-    def endless: Int =
-      if (beyond == "keep") batches.flatten.count { case (_, row) => row.getInt(3) == Overflows } else 0
+    /**
+     * Whether a row never leaves, so that it is never padded: its value is unknown, and no lifetime
+     * is too long.
+     */
+    def stays(row: Row): Boolean = someStay && row.get(0) == "only in o" && !row.isNullAt(1)
+
+    private val someStay = beyond == "keep" && s"\\[[^]]*= $Overflows".r.findFirstIn(marked).isDefined
+
+    /** The number of rows that never leave. */
+    def staying: Int = batches.flatten.count { case (_, row) => stays(row) }
 
     /** Later than any lifetime, and than 30 days, the longest for a row whose value is unknown. */
     val end: Seq[(String, Row)] = {
