@@ -41,7 +41,7 @@ def test_what_a_checkpoint_records_is_shown_without_spark(tmp_path: Path) -> Non
 @pytest.mark.parametrize("committed", [6, 7])
 def test_a_change_counts_once_its_batch_is_committed(tmp_path: Path, committed: int) -> None:
     after = {"from": 7, "kind": "interval_join", "join_type": "inner", "condition": "b", "routing": "x"}
-    moved = [{"from": 3, "partitions": 1, "folder": "3-x"}]
+    moved = [{"from": 3, "partitions": 1, "folder": "3-x"}, {"from": 7, "partitions": 8, "folder": "7-x"}]
     write(tmp_path, "stream-joins/0", JOIN | {"version": 3, "rewritten": moved, "changed": after})
     for batch in range(committed + 1):
         write(tmp_path, f"commits/{batch}", {})
@@ -50,9 +50,10 @@ def test_a_change_counts_once_its_batch_is_committed(tmp_path: Path, committed: 
     write(tmp_path, "keyed-watermarks/8", {"version": 2, "gaps": [earlier, gap]})
     lines = shown(tmp_path).splitlines()
     assert lines[0] == f"batch {committed} is the last committed one"
-    assert lines[2] == "join 1: interval_join, 1 partition"
+    assert lines[2] == f"join 1: interval_join, {'1 partition' if committed == 6 else '8 partitions'}"
     assert lines[3] == ("  condition: a" if committed == 6 else "  condition: b")
     assert ("  batch 7 has been attempted with:" in lines) == (committed == 6)
+    assert ("    partitions: 8" in lines) == (committed == 6)
     assert lines[-1] == "  complete from 2026-01-01T13:29:00Z"
 
 

@@ -2,9 +2,12 @@
 
 import http.server
 import json
+import re
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -155,6 +158,17 @@ def test_a_place_that_only_spark_reads(ran: Ran, monkeypatch: pytest.MonkeyPatch
     rejected("STREAMJOIN_NO_FIGURES.LOCATION", lambda: sj.watch(str(ran.history / "nothing")), "is not a history")
     with pytest.raises(FileNotFoundError):  # History lists the folder again
         _files.read_with_spark(str(ran.history / "nothing"))
+    with ThreadPoolExecutor(1) as display:
+        found = display.submit(read_location, str(ran.history), None, "test").result()
+    assert found == {str(ran.query.id): ran.figures}
+    patterns = shutil.copytree(ran.history, ran.history.with_name("history {1} [a]"))
+    assert read_location(str(patterns), None, "test") == {str(ran.query.id): ran.figures}
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "file://localhost"])
+def test_a_path_has_no_query(scheme: str) -> None:
+    assert _files.local_path(f"{scheme}/data/#1?a%20b") == Path("/data/#1?a%20b")
+    assert _files.local_path("s3a://bucket/data") is None
 
 
 def with_all(figures: Figures) -> Figures:
@@ -273,6 +287,32 @@ def test_many_batches_in_bounded_memory(ran: Ran) -> None:
     assert again[str(last["id"])] == found, "points stay as they are"
 
 
+def test_each_input_and_each_join_has_its_own_hints() -> None:
+    """The names of two inputs may differ only in a number, and the hints of two joins in nothing."""
+
+    def batch(at: int) -> Figures:
+        inputs = [{"name": name, "hints": [f"{at + 1} rows of {name} are late"]} for name in ("t1", "t2")]
+        lower = {"operator": 1, "title": "lower", "hints": ["batches queue"], "inputs": inputs}
+        upper = {"operator": 2, "title": "upper", "hints": ["batches queue"] if at == 5 else [], "inputs": []}
+        return {"id": "q", "batch": at, "timestamp": at, "operators": [upper, lower]}
+
+    series = Series(full=2, points=3)
+    for at in range(12):
+        series.add(batch(at))
+    cells = re.findall(r"<td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", _hints(series.batches()))
+    assert sorted(cells) == [
+        ("1", "12 rows of t1 are late", "12, 0 to 11"),
+        ("1", "12 rows of t2 are late", "12, 0 to 11"),
+        ("1", "batches queue", "12, 0 to 11"),
+        ("2", "batches queue", "1, 5 to 5"),
+    ]
+
+
+def test_in_a_terminal_of_ipython(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    sj.watch(ran.query)._ipython_display_()
+    assert "1 inner interval join: " in capsys.readouterr().out
+
+
 def test_in_a_notebook(ran: Ran) -> None:
     html = Page(sj.watch(ran.history)._repr_html_())
     assert [tag for tag, _ in html.elements] == ["h2", "div", "script"]
@@ -300,7 +340,8 @@ def test_the_page_of_a_driver(ran: Ran) -> None:
         assert read_location(f"{address}/", None, "test") == {str(ran.query.id): ran.figures}
         server.shutdown()
     assert asked == ["/streamjoin/figures/", f"/streamjoin/figures/?query={ran.query.id}"]
-    rejected("STREAMJOIN_NO_FIGURES.PAGE", lambda: sj.watch(address), "the address of the Spark UI")
+    for wrong in (address, "http://localhost:port", "http://[::1"):
+        rejected("STREAMJOIN_NO_FIGURES.PAGE", partial(sj.watch, wrong), "the address of the Spark UI")
 
 
 def test_in_a_shell_without_pyspark(ran: Ran, tmp_path: Path) -> None:

@@ -388,6 +388,19 @@ def test_what_is_no_arrangement(streams: Streams) -> None:
         rejected("STREAMJOIN_WRONG_ARGUMENT", partial(call, wrong), "an arrangement, its name or its path")
 
 
+def test_what_is_no_session(tables: Shop) -> None:
+    context: Any = tables.spark.sparkContext
+    calls: list[Callable[[], object]] = [
+        lambda: sj.arrangement("orders", spark=context),
+        lambda: sj.table("orders", spark=context),
+        lambda: sj.delta_join({"a": "orders", "b": "orders"}, "id", spark=context),
+    ]
+    for call in calls:
+        rejected("STREAMJOIN_WRONG_ARGUMENT", call, "a SparkSession as spark")
+    wrong: Any = "false"
+    rejected("STREAMJOIN_WRONG_ARGUMENT", lambda: sj.arrangement("orders").drop(force=wrong), "True or False as force")
+
+
 def test_the_session_is_given_by_its_name() -> None:
     names = vars(sj)["__all__"]
     for name in names:

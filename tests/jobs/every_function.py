@@ -33,6 +33,8 @@ def session() -> SparkSession:
 
 
 spark = session()
+if KIND == "local":
+    sj.configure(SparkSession.builder.remote("local[2]"))  # a cell of a notebook that runs again
 spark.conf.set("spark.sql.shuffle.partitions", "2")
 spark.conf.set("spark.sql.session.timeZone", "UTC")
 spark.conf.set("spark.streamjoin.lateRows", "keep")

@@ -9,7 +9,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from streamjoin._arguments.checks import batch_limits, require_dataframes, unavailable_arguments, wrong_argument
+from streamjoin._arguments.checks import (
+    batch_limits,
+    require_dataframes,
+    require_type,
+    unavailable_arguments,
+    wrong_argument,
+)
 from streamjoin._arguments.columns import ColumnOrName, Key, column_name, columns_of_keys
 from streamjoin._arguments.durations import Duration, spark_interval
 from streamjoin._arguments.writers import writer_of
@@ -141,7 +147,7 @@ class Arrangement:
             pyspark.errors.AnalysisException: ``STREAMJOIN_ARRANGEMENT_USED`` if it has readers, or if the query that
                 maintains it runs in this application. ``force`` does not override the latter.
         """
-        call_table_function(self._spark, "sj_drop_arrangement", self.path, bool(force)).collect()
+        call_table_function(self._spark, "sj_drop_arrangement", self.path, force).collect()
 
     def _now(self) -> Row:
         return _status(self._spark, self.path)
@@ -279,7 +285,7 @@ def arrangement(name: str | Arrangement, *, spark: SparkSession | None = None) -
         ['order_id', 'customer_id', 'total', '_version', '_diff']
     """
     path = _path_of(name, "sj.arrangement")
-    session = _session_of(spark, name)
+    session = _session_of(spark, "sj.arrangement", name)
     check_session(session)
     return Arrangement(path, spark=session)
 
@@ -343,7 +349,7 @@ def table(
         raise wrong_argument("sj.table", wanted, version)
     if at_least not in (None, "caught up") and (not isinstance(at_least, int) or at_least < 0):
         raise wrong_argument("sj.table", 'a version as at_least, a number from 0, or "caught up"', at_least)
-    session = _session_of(spark, name)
+    session = _session_of(spark, "sj.table", name)
     check_session(session)
     reader = session.read.format("streamjoin").option("streamjoin.table", True).option("asOf", version)
     if at_least is not None:
@@ -362,10 +368,13 @@ def _path_of(found: str | Arrangement, call: str) -> str:
     raise wrong_argument(call, "an arrangement, its name or its path", found)
 
 
-def _session_of(spark: SparkSession | None, *found: str | Arrangement) -> SparkSession:
+def _session_of(spark: SparkSession | None, call: str, *found: str | Arrangement) -> SparkSession:
     """Return the given session, or that of the first arrangement, or the active one."""
+    if spark is not None:
+        require_type(SparkSession, spark, call, "a SparkSession as spark")
+        return spark
     own = (each._spark for each in found if isinstance(each, Arrangement))
-    return spark or next(own, None) or SparkSession.active()
+    return next(own, None) or SparkSession.active()
 
 
 def _status(spark: SparkSession, name_or_path: str) -> Row:

@@ -120,6 +120,7 @@ def why(query: StreamingQuery | str, condition: str, batches: int = 10) -> DataF
     Args:
         query: A streaming query, running or stopped, or the path of a checkpoint.
         condition: SQL text on the columns of an input: ``"order_id = 42"``. Inputs without these columns are skipped.
+            If an input has several columns of one name, as in the output of another join, the name stands for any.
         batches: The number of batches to look back. A row that entered and left the state before them is not found.
             Each batch costs one read of the state.
 

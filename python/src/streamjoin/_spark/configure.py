@@ -8,7 +8,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streamjoin._packaging.jars import JarInfo, check_jar, jar_path, line_in_name, read_jar_info, version_in_name
-from streamjoin._spark.driver import check_driver, entry_point
+from streamjoin._spark.checks import check_session
+from streamjoin._spark.driver import entry_point
 from streamjoin._spark.extension import EXTENSION
 from streamjoin._spark.settings import (
     EXTENSIONS,
@@ -69,7 +70,7 @@ def _check_running(context: SparkContext) -> None:
         jvm_entry = entry_point(context._jvm, context.version)
         check_jar(JarInfo(jvm_entry.version(), jvm_entry.sparkVersion()), context.version)
     else:
-        check_driver(session)
+        check_session(session)  # one of Spark Connect if its server runs in this process
 
 
 def _add_to_driver(jar: str) -> None:

@@ -88,7 +88,7 @@ def delta_join(
         "sj.delta_join", maxVersionsPerTrigger=max_versions_per_trigger, maxRowsPerTrigger=max_rows_per_trigger
     )
     kind = parse_join_type(how, _TYPES)
-    session = _session_of(spark, *inputs.values())
+    session = _session_of(spark, "sj.delta_join", *inputs.values())
     check_session(session)
     tables = {alias: _changes(session, path, options).alias(alias) for alias, path in paths.items()}
     functions = functions_for(next(iter(tables.values())))
@@ -139,7 +139,8 @@ def _qualified(alias: str, table: DataFrame, name: str) -> str:
 def _equalities(name: str, tables: Mapping[str, DataFrame]) -> str:
     """Return the SQL condition that a column is equal in all inputs."""
     columns = [_qualified(alias, table, name) for alias, table in tables.items()]
-    return " AND ".join(f"{one} = {other}" for one, other in pairwise(columns))
+    # A single input has none, and the extension rejects it.
+    return " AND ".join(f"{one} = {other}" for one, other in pairwise(columns)) or "true"
 
 
 def _all_columns(names: Sequence[str], tables: Mapping[str, DataFrame], how: str) -> list[str]:

@@ -9,24 +9,25 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from streamjoin._spark.extension import is_connect
 from streamjoin.errors import StreamJoinError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+_LOCAL = re.compile(r"file:(?://[^/]*)?")
 
 
 def local_path(location: str) -> Path | None:
     """Return the path on this machine, or None for a path of another file system."""
-    if location.startswith("file:"):
-        return Path(urlsplit(location).path)
+    # As in Hadoop, `#`, `?` and `%` have no meaning in a path.
+    if local := _LOCAL.match(location):
+        return Path(location[local.end() :])
     return None if _SCHEME.match(location) else Path(location)
 
 
 def is_url(location: str) -> bool:
     """Tell whether a location is a web page rather than a path."""
-    return urlsplit(location).scheme in ("http", "https")
+    return location.lower().startswith(("http://", "https://"))
 
 
 def checkpoint_query_id(location: str) -> str | None:
@@ -52,7 +53,7 @@ def list_with_spark(folder: str, ending: str, deep: bool) -> list[tuple[str, int
     if deep:
         reader = reader.option("recursiveFileLookup", "true")
     try:
-        return [(row.path, row.length) for row in reader.load(folder).select("path", "length").collect()]
+        return [(row.path, row.length) for row in reader.load(_literal(folder)).select("path", "length").collect()]
     except AnalysisException:
         return []
 
@@ -66,7 +67,7 @@ def read_with_spark(path: str) -> str:
     from pyspark.errors import AnalysisException
 
     try:
-        return "".join(row.value for row in _reader(path).text(path, wholetext=True).collect())
+        return "".join(row.value for row in _reader(path).text(_literal(path), wholetext=True).collect())
     except AnalysisException as error:
         raise FileNotFoundError(path) from error
 
@@ -96,6 +97,11 @@ def rolling_log_files(folder: Path) -> Iterator[Path]:
     yield from (file for _, file in sorted(numbered))
 
 
+def _literal(path: str) -> str:
+    """Return the pattern of this path alone: Spark's readers take patterns."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
+
+
 def _reader(path: str) -> Any:
     session = _active_session()
     if session is None:
@@ -105,7 +111,14 @@ def _reader(path: str) -> Any:
 
 def _active_session() -> Any:
     try:
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError:
         return None
-    return SparkSession.getActiveSession()
+    try:
+        # Not getActiveSession, which asks this thread alone: a notebook's display has its own.
+        session: Any = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    has_stopped = not is_connect(session) and session.sparkContext._jsc is None
+    return None if has_stopped else session

@@ -51,11 +51,10 @@ def recorded(checkpoint: Path) -> list[str]:
     lines = [last]
     for number, join in enumerate(joins, 1):
         changed: dict[str, Any] = join.get("changed", join)
-        is_attempt = changed is not join and (not committed or changed["from"] > committed[-1])
-        lines += ["", f"join {number}: {join['kind']}, {_partitions(join)}{_lifetime(join, committed)}"]
+        is_attempt = changed is not join and _is_attempted(changed, committed)
+        lines += ["", f"join {number}: {join['kind']}, {_partitions(join, committed)}{_lifetime(join, committed)}"]
         lines += _properties(join if is_attempt else changed)
-        if is_attempt:
-            lines += [f"  batch {changed['from']} has been attempted with:", *_properties(changed, "    ")]
+        lines += _attempt(join, changed if is_attempt else None, committed)
         if number in gaps:
             lines.append(f"  complete from {gaps[number]}")
     return lines
@@ -71,11 +70,27 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
-def _partitions(join: dict[str, Any]) -> str:
-    number = join["rewritten"][-1]["partitions"] if join.get("rewritten") else join.get("partitions")
+def _is_attempted(begun: dict[str, Any], committed: list[int]) -> bool:
+    """Return whether the first batch of what a join has begun with it has not been committed."""
+    return not committed or bool(begun["from"] > committed[-1])
+
+
+def _partitions(join: dict[str, Any], committed: list[int]) -> str:
+    """Return the number of partitions after the last committed batch."""
+    written = [each for each in join.get("rewritten", ()) if not _is_attempted(each, committed)]
+    number = written[-1]["partitions"] if written else join.get("partitions")
     if number == 0:
         return "no state yet"
     return f"{number} partition{'' if number == 1 else 's'}"
+
+
+def _attempt(join: dict[str, Any], changed: dict[str, Any] | None, committed: list[int]) -> list[str]:
+    """Return what a batch that has not been committed has begun: another description, another number of partitions."""
+    written = [each for each in join.get("rewritten", ()) if _is_attempted(each, committed)]
+    properties = [] if changed is None else _properties(changed, "    ")
+    properties += [f"    partitions: {each['partitions']}" for each in written[-1:]]
+    begun = [*written[-1:], *([] if changed is None else [changed])]
+    return [f"  batch {begun[-1]['from']} has been attempted with:", *properties] if begun else []
 
 
 def _lifetime(join: dict[str, Any], committed: list[int]) -> str:

@@ -13,7 +13,7 @@ from streamjoin._display.formats import format_time
 from streamjoin._packaging.jars import all_jars, jar_path
 from streamjoin._resources import read_file
 from streamjoin.monitoring._files import checkpoint_query_id, local_path
-from streamjoin.monitoring._series import Batches, Figures, Series, first_batch, without_numbers
+from streamjoin.monitoring._series import Batches, Figures, Series, first_batch, hint_batches, without_numbers
 
 _SCRIPTS = ("draw.js", "style.js", "holds.js", "waits.js", "series.js", "histograms.js", "view.js", "streamjoin.js")
 """What draws the pictures, in the jar: there it is a part of Spark's page."""
@@ -136,22 +136,24 @@ def _section(at: int, batches: list[Figures]) -> str:
 
 
 def _hints(batches: list[Figures]) -> str:
-    """Return each hint once, in its last form, with its batches; hints that differ only in numbers count as one."""
-    found: dict[tuple[int, str], tuple[str, int, int, int]] = {}
+    """Return each hint once, in its last form, with its batches.
+
+    Hints of an operator, or of one of its inputs, count as one if they differ only in numbers.
+    """
+    found: dict[tuple[int, int, str], tuple[str, int, int, int]] = {}
     for batch in batches:
-        counts = batch.get("hintBatches", {})
-        alone = [1, batch["batch"], batch["batch"]]
         for operator in batch["operators"]:
-            for hint in [*operator["hints"], *(each for given in operator["inputs"] for each in given["hints"])]:
-                key = (operator["operator"], without_numbers(hint))
-                many, first, last = counts.get(hint, alone)
-                _, before, since, _ = found.get(key, ("", 0, first, 0))
-                found[key] = (hint, before + many, since, last)
+            for at, part in enumerate((operator, *operator["inputs"])):
+                for hint in part["hints"]:
+                    key = (operator["operator"], at, without_numbers(hint))
+                    many, first, last = hint_batches(part, hint, batch["batch"])
+                    _, before, since, _ = found.get(key, ("", 0, first, 0))
+                    found[key] = (hint, before + many, since, last)
     if not found:
         return "<h3>Hints</h3><p>None: nothing stood out.</p>"
     rows = "".join(
         f'<tr class="hint"><td>{operator}</td><td>{_escape(hint)}</td><td>{many}, {first} to {last}</td></tr>'
-        for (operator, _), (hint, many, first, last) in found.items()
+        for (operator, _, _), (hint, many, first, last) in found.items()
     )
     return f"<h3>Hints</h3><table><tr><th>operator</th><th>hint</th><th>batches</th></tr>{rows}</table>"
 

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -67,9 +67,10 @@ class Series:
     A batch that runs again, perhaps after its checkpoint was restored, replaces the batch that it repeats. Batches
     beyond those kept in full become points, and beyond the maximum of points, neighbors become one: ``batches`` says
     how many batches it stands for, ``firstBatch`` and ``firstTimestamp`` where it begins. A point has the sums of rows
-    in and out and of histograms, the maximum of what was kept, the times of the slowest batch, and every hint; its
-    ``hintBatches`` have the number of batches with the hint, the first and the last of them. Everything else is that
-    of the last batch. A point has nothing that belongs to a single batch, such as its tasks.
+    in and out and of histograms, the maximum of what was kept, the times of the slowest batch, and every hint. The
+    ``hintBatches`` of an operator or input have the number of batches with each of its hints, the first and the last of
+    them. Everything else is that of the last batch. A point has nothing that belongs to a single batch, such as its
+    tasks.
     """
 
     def __init__(self, full: int = FULL_BATCHES, points: int = MAX_POINTS) -> None:
@@ -123,25 +124,32 @@ def _point(figures: Figures) -> Figures:
     point["firstBatch"] = first_batch(figures)
     point["firstTimestamp"] = figures.get("firstTimestamp", figures.get("timestamp"))
     point["operators"] = operators = []
-    counts = figures.get("hintBatches") or defaultdict(lambda: [1, figures["batch"], figures["batch"]])
     for operator in figures.get("operators", []):
         copied = {name: operator[name] for name in _OPERATOR_FIELDS if name in operator}
         copied["inputs"] = []
         for side in operator["inputs"]:
             copied_side = {name: side[name] for name in _INPUT_FIELDS if name in side}
-            _copy_hints_and_histograms(side, copied_side, counts)
+            _copy_hints_and_histograms(side, copied_side, figures["batch"])
             copied["inputs"].append(copied_side)
-        _copy_hints_and_histograms(operator, copied, counts)
+        _copy_hints_and_histograms(operator, copied, figures["batch"])
         operators.append(copied)
     return point
 
 
-def _copy_hints_and_histograms(source: Figures, target: Figures, counts: dict[str, list[int]]) -> None:
-    target["hints"] = {without_numbers(hint): (hint, *counts[hint]) for hint in source.get("hints", [])}
+def _copy_hints_and_histograms(source: Figures, target: Figures, batch: int) -> None:
+    target["hints"] = {
+        without_numbers(hint): (hint, *hint_batches(source, hint, batch)) for hint in source.get("hints", [])
+    }
     for name, counted in _HISTOGRAMS.items():
         if name in source:
             buckets = {(each["fromMs"], each["toMs"]): each[counted] for each in source[name]["buckets"]}
             target[name] = {**source[name], "buckets": buckets}
+
+
+def hint_batches(part: Figures, hint: str, batch: int) -> list[int]:
+    """Return the number of batches with a hint of an operator or input of a batch, the first and the last of them."""
+    found: list[int] = part.get("hintBatches", {}).get(hint, [1, batch, batch])
+    return found
 
 
 def without_numbers(hint: str) -> str:
@@ -194,11 +202,11 @@ def _accumulate(earlier: Figures, later: Figures) -> None:
 
 def _as_figures(point: Figures) -> Figures:
     """Return a point in the form of figures."""
-    hints: dict[str, list[int]] = {}
 
     def convert(part: Figures) -> Figures:
-        hints.update({hint: counted for hint, *counted in part["hints"].values()})
         made = {**part, "hints": [hint for hint, *_ in part["hints"].values()]}
+        if made["hints"]:
+            made["hintBatches"] = {hint: counted for hint, *counted in part["hints"].values()}
         for name, counted in _HISTOGRAMS.items():
             if name in part:
                 buckets = sorted(part[name]["buckets"].items())
@@ -212,7 +220,7 @@ def _as_figures(point: Figures) -> Figures:
         {**convert(operator), "inputs": [convert(side) for side in operator["inputs"]]}
         for operator in point["operators"]
     ]
-    return {**point, "operators": operators, "hintBatches": hints}
+    return {**point, "operators": operators}
 
 
 def merge_batches(*all_batches: Batches) -> Batches:

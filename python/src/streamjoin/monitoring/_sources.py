@@ -6,8 +6,8 @@ They are JSON objects, as ``docs/figures.schema.json`` describes them.
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from streamjoin.errors import StreamJoinError
@@ -34,11 +34,11 @@ def read_page(address: str, query: str | None, call: str) -> Batches:
         try:
             with urlopen(base + more, timeout=10) as answer:
                 found = json.load(answer)
-        except (URLError, OSError, ValueError) as error:
+        except (HTTPException, OSError, ValueError) as error:
             raise StreamJoinError(
                 "STREAMJOIN_NO_FIGURES.PAGE", call=call, address=f"{base}{more}", error=str(error)
             ) from error
-        return found if isinstance(found, list) else []
+        return [each for each in found if isinstance(each, dict) and "id" in each] if isinstance(found, list) else []
 
     ids = [query] if query else [str(figures["id"]) for figures in get("")]
     return QueryBatches().add(figures for each in ids for figures in get(f"?query={each}")).batches()

@@ -43,6 +43,9 @@ class Watch:
         return _screen.as_html(self._read())
 
     def _ipython_display_(self) -> None:
+        if not _screen.in_notebook():  # IPython in a terminal, which would show the name of a class
+            print(self)
+            return
         from IPython import display
 
         self.stop()
@@ -51,8 +54,7 @@ class Watch:
             return display.HTML(self._repr_html_())
 
         shown = display.display(now(), display_id=True)
-        if _screen.in_notebook():
-            self._refresher = _screen.Refresher(lambda: shown.update(now()), self._interval)
+        self._refresher = _screen.Refresher(lambda: shown.update(now()), self._interval)
 
 
 @renamed_argument("of", "query")

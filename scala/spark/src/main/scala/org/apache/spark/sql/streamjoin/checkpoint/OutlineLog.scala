@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.base.JsonLog
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -19,10 +20,28 @@ import org.apache.spark.sql.types.{DataType, StructType}
  */
 final private[checkpoint] case class RecordedOutline(
     now: OperatorOutline,
-    before: Option[(Long, OperatorOutline)] = None
+    before: Option[(Long, RecordedOutline)] = None
 ) {
-  def after(batch: Long): OperatorOutline =
-    before.collect { case (from, old) if batch < from => old }.getOrElse(now)
+
+  /** The outline after a batch. */
+  def after(batch: Long): OperatorOutline = until(batch + 1).now
+
+  /** What counts before a batch runs: a change that begins with it was abandoned. */
+  def until(batch: Long): RecordedOutline = before match {
+    case Some((from, old)) if batch <= from => old.until(batch)
+    case _ => this
+  }
+
+  /** An outline that counts from a batch on. The rows in state may be the same. */
+  def followedBy(next: OperatorOutline, batch: Long): RecordedOutline = {
+    val old = until(batch)
+    val isSame = old.now.inputs.map(_.rows) == next.inputs.map(_.rows)
+    RecordedOutline(next, if (isSame) old.before else Some(batch -> old))
+  }
+
+  /** Without the outlines that no batch from this one on has had. */
+  def since(first: Long): RecordedOutline =
+    copy(before = before.collect { case (from, old) if from > first => from -> old.since(first) })
 }
 
 /**
@@ -42,10 +61,15 @@ final private[streamjoin] class OutlineLog(session: SparkSession, checkpoint: Pa
     val number = outline.ordinal.toLong
     val recorded = get(number)
     if (!recorded.exists(_.after(batch) == outline)) {
-      val before =
-        recorded.map(_.after(batch - 1)).filterNot(_.inputs.map(_.rows) == outline.inputs.map(_.rows))
-      replace(number, RecordedOutline(outline, before.map(batch -> _)))
+      val next = recorded.fold(RecordedOutline(outline))(_.followedBy(outline, batch))
+      replace(number, next.since(oldest.getOrElse(batch)))
     }
+  }
+
+  /** The first batch whose state may be read. */
+  private def oldest: Option[Long] = {
+    val hadoopConf = session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+    CommittedBatches.all(checkpoint, hadoopConf).headOption
   }
 
   /** The outlines after a committed batch, by ordinal. */
@@ -58,6 +82,7 @@ final private[streamjoin] class OutlineLog(session: SparkSession, checkpoint: Pa
       .map(_.after(batch))
       .toSeq
 
+  /** A release that knows one change reads the last one. */
   override protected def toJson(entry: RecordedOutline, root: ObjectNode): Unit = {
     toJson(entry.now, root)
     entry.before.foreach { case (from, old) =>
@@ -97,7 +122,7 @@ final private[streamjoin] class OutlineLog(session: SparkSession, checkpoint: Pa
 
   override protected def fromJson(root: JsonNode): RecordedOutline = RecordedOutline(
     outlineFrom(root),
-    Option(root.get("before")).map(old => root.path("from").asLong -> outlineFrom(old))
+    Option(root.get("before")).map(old => root.path("from").asLong -> fromJson(old))
   )
 
   private def outlineFrom(root: JsonNode): OperatorOutline = OperatorOutline(

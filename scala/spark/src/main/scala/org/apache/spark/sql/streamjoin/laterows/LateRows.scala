@@ -141,6 +141,14 @@ private[streamjoin] object LateRows {
   def areIn(folder: Path, hadoopConf: Configuration): Boolean =
     CheckpointFileManager.create(folder, hadoopConf).exists(folder)
 
+  /** A name for each column of a row: JSON cannot distinguish two columns with the same name. */
+  def distinctNames(columns: Seq[String]): Seq[String] = {
+    val seen = mutable.Set.empty[String]
+    columns.map { name =>
+      (name +: LazyList.from(2).map(number => s"${name}_$number")).find(seen.add).get
+    }
+  }
+
   /**
    * The rows of one side.
    *
@@ -151,12 +159,8 @@ private[streamjoin] object LateRows {
 
   object Input {
 
-    /** Gives each column a unique name: JSON cannot distinguish two columns with the same name. */
     def apply(name: String, times: Seq[Attribute], output: Seq[Attribute]): Input = {
-      val seen = mutable.Set.empty[String]
-      val named = output.map { column =>
-        val names = column.name +: LazyList.from(2).map(number => s"${column.name}_$number")
-        val free = names.find(seen.add).get
+      val named = output.zip(distinctNames(output.map(_.name))).map { case (column, free) =>
         if (free == column.name) column else column.withName(free)
       }
       val columns = times.map(time => named(output.indexWhere(_.exprId == time.exprId)).name)

@@ -44,8 +44,7 @@ private[streamjoin] trait TwoStreamsExec extends BinaryExecNode with StatefulNod
   final override protected def keptSides: Seq[Option[String]] = Side.both.map(side => Some(side.name))
 
   /** The event-time columns by watermark key. */
-  final protected def columnsInWords: Seq[String] =
-    sides.indices.map(key => names.column(sides(key), times(key)))
+  final protected def columnsInWords: Seq[String] = names.distinctColumns(sides.zip(times))
 
   final protected lazy val watermarksInWords =
     new WatermarkExplain(sides, watermarks, times, names, eviction)

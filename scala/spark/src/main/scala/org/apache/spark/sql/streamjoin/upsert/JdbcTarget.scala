@@ -230,8 +230,13 @@ final private[upsert] class JdbcTarget(parameters: Map[String, String]) extends 
 private[upsert] object JdbcTarget {
 
   /** A URL without parameters, user and password. */
-  def withoutSecrets(url: String): String =
-    url.takeWhile(char => char != '?' && char != ';').replaceFirst("(//|thin:)[^@]*@", "$1@")
+  def withoutSecrets(url: String): String = url
+    .takeWhile(char => char != '?' && char != ';')
+    // MySQL's `(host=h,password=p)`, and the first property of DB2, `/db:password=p`.
+    .replaceAll("(?i)\\b(user|password)=[^,)]*", "$1=")
+    // A password may contain `@`.
+    .replaceFirst("//[^/]*@", "//@")
+    .replaceFirst("thin:.*@", "thin:@")
 }
 
 /** A column of a table: its name, and its type in the database and in [[java.sql.Types]]. */

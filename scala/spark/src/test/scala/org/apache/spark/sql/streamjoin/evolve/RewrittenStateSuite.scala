@@ -266,6 +266,8 @@ class RewrittenStateSuite extends AnyFunSuite with EvolutionTest {
       }
       assert(orders(next).columns.toSeq == Seq("id", "t", "v"))
       assert(rows(orders(next)).last >= 100 * N)
+      // A later change of the bound does not change the rows.
+      running(next.successor(more.frame(half)))(feed(_, N + 1))
       assert(rows(orders(next, Some(N - 1))) == before)
       assert(orders(next, Some(N - 1)).columns.toSeq == Seq("id", "t", "v", "x"))
     }

@@ -9,7 +9,9 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.functions.{col, count, expr, lit, window}
 import org.apache.spark.sql.streamjoin.{JoinTest, SparkTest}
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
+
+import streamjoin.StreamJoin
 
 /**
  * A query that ran with Spark's own join continues with ours on its checkpoint. Its rows are those
@@ -195,6 +197,23 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
     assert(inside(takenOver(query)) == expected)
   }
 
+  test("what our join keeps is shown from its first batch on") {
+    val made = job(picked())
+    try {
+      starting(made, plain)
+      story.take(2).foreach(fed(made, _))
+      val before = made.seen.size
+      starting(made, exact)
+      fed(made, story(2))
+      val first = made.seen(before).id
+      val found = StreamJoin.why(made.streaming, "id = 'a'").collect().map(_.getAs[String]("outcome"))
+      assert(found.nonEmpty && !found.contains("not seen"))
+      val state = spark.read.format("streamjoin").option("checkpoint", made.checkpoint).option("operator", 1)
+      val rejected = intercept[AnalysisException](state.option("batch", first - 1).load())
+      assert(rejected.getMessage.contains(s"a batch from $first on: Spark's own join"))
+    } finally made.stop(): Unit
+  }
+
   testLong("a shorter list of columns, and another number of partitions") {
     val expected = ofSpark(picked())
     val made = job(hourly("left_outer")(_).selectExpr("o.v AS a", "d.v AS b", "upper(d.id)"))
@@ -220,7 +239,7 @@ class TakeOverSuite extends AnyFunSuite with TakeOverTest {
       starting(old, exact)
       old.feed(d("b", "10:00", 2))
     } finally old.stop()
-    val shown = streamjoin.StreamJoin.evolution(query("true")(newStreams()), old.checkpoint).collect()
+    val shown = StreamJoin.evolution(query("true")(newStreams()), old.checkpoint).collect()
     assert(shown.map(_.getAs[String]("state")).toSeq == Seq("rejected"), shown.mkString("; "))
   }
 

@@ -364,6 +364,12 @@ class JdbcUpsertSuite extends AnyFunSuite with ArrangementTest {
     import JdbcTarget.withoutSecrets
     assert(withoutSecrets("jdbc:postgresql://h:1/db?user=u&password=p") == "jdbc:postgresql://h:1/db")
     assert(withoutSecrets("jdbc:mysql://u:p@h/db") == "jdbc:mysql://@h/db")
+    assert(withoutSecrets("jdbc:mysql://u:p@ss@h/db") == "jdbc:mysql://@h/db")
+    assert(
+      withoutSecrets("jdbc:mysql://(host=h,user=u,password=p@ss)/db") ==
+        "jdbc:mysql://(host=h,user=,password=)/db"
+    )
+    assert(withoutSecrets("jdbc:db2://h:1/db:password=p;user=u;") == "jdbc:db2://h:1/db:password=")
     assert(withoutSecrets("jdbc:oracle:thin:scott/tiger@//h:1/x") == "jdbc:oracle:thin:@//h:1/x")
     assert(withoutSecrets("jdbc:sqlserver://h;databaseName=d;password=p") == "jdbc:sqlserver://h")
   }

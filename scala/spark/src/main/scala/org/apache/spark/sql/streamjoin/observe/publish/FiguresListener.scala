@@ -101,10 +101,16 @@ final private[streamjoin] class FiguresListener(session: SparkSession)
       watched.guard("history")(watched.history.foreach(_.write(System.currentTimeMillis())))
       watched.guard("plan") {
         val query = watched.query
-        QueryFigures.of(query).foreach { figures =>
-          val now = System.currentTimeMillis()
-          StoppedQueries.add(watched.owner, query.id, Option(query.name), figures, now)
-        }
+        val figures = QueryFigures.of(query)
+        // Without figures, it keeps no rows or has had no batch, but it is known.
+        if (figures.isDefined || isOurs(query.analyzedPlan))
+          StoppedQueries.add(
+            watched.owner,
+            query.id,
+            Option(query.name),
+            figures,
+            System.currentTimeMillis()
+          )
       }
     }
 

@@ -64,15 +64,32 @@ final private[streamjoin] class CheckpointInspector(val session: SparkSession, v
     found
   }
 
-  def operator(number: Int, batch: Long): OperatorOutline = operators(batch)
-    .find(_.ordinal == number - 1)
-    .getOrElse(
-      throw OptionValues.rejected(
-        StateOptions.Operator,
-        number.toString,
-        operators.map(of => s"${of.ordinal + 1} (${of.title})").mkString(" or ")
+  def operator(number: Int, batch: Long): OperatorOutline = {
+    val found = operators(batch)
+      .find(_.ordinal == number - 1)
+      .getOrElse(
+        throw OptionValues.rejected(
+          StateOptions.Operator,
+          number.toString,
+          operators.map(of => s"${of.ordinal + 1} (${of.title})").mkString(" or ")
+        )
       )
-    )
+    val first = firstBatch(found)
+    if (batch < first)
+      throw OptionValues.rejected(
+        StateOptions.Batch,
+        batch.toString,
+        s"a batch from $first on: Spark's own join has run the batches before"
+      )
+    found
+  }
+
+  /** The first batch after which an operator has state: it may have taken over Spark's own join. */
+  def firstBatch(operator: OperatorOutline): Long = {
+    val states =
+      if (has(OperatorLog.Directory)) new OperatorLog(session, root).states(operator.ordinal) else None
+    states.flatMap(_.headOption).filter(_.folder.isDefined).fold(0L)(_.from)
+  }
 
   def partitions(operator: OperatorOutline, batch: Long): Int = generation(operator, batch).partitions
 

@@ -67,7 +67,7 @@ private[streamjoin] object ExplainAnalyze {
 }
 
 final private class ExplainAnalyze(query: QueryFigures, skew: Boolean, now: Long) {
-  private val hints = new Hints(query, now)
+  private val hints = new Hints(query, now, query.showsKeys)
 
   def operator(of: OperatorFigures, depth: Int): Seq[Row] = {
     val outline = of.outline

@@ -21,7 +21,7 @@ import org.apache.spark.sql.streamjoin.observe.collect.{RowPath, TimeHistogram}
  * @param now
  *   in milliseconds
  * @param showsKeys
- *   whether it contains the values of hot keys
+ *   whether it contains the values of hot keys, in their own field
  */
 final private[streamjoin] class FiguresJson(
     query: QueryFigures,
@@ -31,7 +31,8 @@ final private[streamjoin] class FiguresJson(
 ) {
   import FiguresJson._
 
-  private val hints = new Hints(query, now)
+  // A report has hints and no values.
+  private val hints = new Hints(query, now, showsKeys = false)
 
   def root: ObjectNode = {
     val root = mapper.createObjectNode().put("version", Version)

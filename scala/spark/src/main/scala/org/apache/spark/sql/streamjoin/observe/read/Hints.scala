@@ -12,8 +12,10 @@ import org.apache.spark.sql.streamjoin.time.DurationText
  *
  * @param now
  *   in milliseconds
+ * @param showsKeys
+ *   whether they may contain values of keys
  */
-final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
+final private[streamjoin] class Hints(query: QueryFigures, now: Long, showsKeys: Boolean) {
   import HintWords._
   import Hints._
 
@@ -27,7 +29,7 @@ final private[streamjoin] class Hints(query: QueryFigures, now: Long) {
     inputs.of(of, input, at) ++ hot(of, input, at)
 
   private val inputs = new InputHints(query, now)
-  private val matches = new MatchHints(query, now)
+  private val matches = new MatchHints(now, showsKeys)
 
   /** Rows that a changed query needs had left before the change. */
   private def incomplete(of: OperatorFigures): Option[String] = for {

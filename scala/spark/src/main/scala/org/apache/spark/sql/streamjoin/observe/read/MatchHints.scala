@@ -10,13 +10,15 @@ import org.apache.spark.sql.streamjoin.time.DurationText
  *
  * @param now
  *   in milliseconds
+ * @param showsKeys
+ *   whether they may contain values of keys
  */
-final private[read] class MatchHints(query: QueryFigures, now: Long) {
+final private[read] class MatchHints(now: Long, showsKeys: Boolean) {
   import MatchHints._
 
   def of(operator: OperatorFigures): Option[String] = Compared
     .of(operator)
-    .flatMap(of => of.keysDiffer(query.showsKeys).orElse(of.timesDiffer(now)).orElse(of.noneInCommon))
+    .flatMap(of => of.keysDiffer(showsKeys).orElse(of.timesDiffer(now)).orElse(of.noneInCommon))
 }
 
 private[read] object MatchHints {

@@ -112,16 +112,14 @@ private[streamjoin] object StoppedQueries {
   /**
    * @param owner
    *   id of the session that started the query
+   * @param figures
+   *   none if it has no operator that keeps rows, or has had no batch
    * @param now
    *   in milliseconds
    */
-  def add(owner: String, id: UUID, name: Option[String], figures: QueryFigures, now: Long): Unit = {
-    val query = Stopped(
-      id,
-      name,
-      ExplainAnalyze.rows(figures, skew = false, now),
-      ExplainAnalyze.rows(figures, skew = true, now)
-    )
+  def add(owner: String, id: UUID, name: Option[String], figures: Option[QueryFigures], now: Long): Unit = {
+    def rows(skew: Boolean) = figures.toSeq.flatMap(ExplainAnalyze.rows(_, skew, now))
+    val query = Stopped(id, name, rows(skew = false), rows(skew = true))
     stopped.put(owner)(_.id == id)(_ => query)
   }
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, GenericInterna
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.streamjoin.base.EventTimeText
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
+import org.apache.spark.sql.streamjoin.laterows.LateRows
 import org.apache.spark.sql.streamjoin.operator.StateStores
 import org.apache.spark.sql.streamjoin.state.{KeptRow, KeptRows}
 import org.apache.spark.sql.types._
@@ -125,6 +126,15 @@ private[read] object StateRow {
   private val Newest = UTF8String.fromString("newest of its key")
   private val Deletion = UTF8String.fromString("deletion of its key")
 
+  /**
+   * The columns of an input, each with another name, as in late rows: Spark finds the fields of a
+   * source's column by their names.
+   */
+  def columns(input: InputOutline): StructType = {
+    val names = LateRows.distinctNames(input.columns.fieldNames.toSeq)
+    StructType(input.columns.zip(names).map { case (field, name) => field.copy(name = name) })
+  }
+
   /** @param inputs the inputs to read */
   def schema(inputs: Seq[InputOutline]): StructType = {
     val before = new StructType()
@@ -132,7 +142,7 @@ private[read] object StateRow {
       .add("side", StringType)
       .add("input", StringType, nullable = false)
     inputs
-      .foldLeft(before)((fields, input) => fields.add(input.side.getOrElse("row"), input.columns))
+      .foldLeft(before)((fields, input) => fields.add(input.side.getOrElse("row"), columns(input)))
       .add("time", TimestampType, nullable = false)
       .add("leaves_by", StringType)
       .add("leaves_after", TimestampType)

@@ -63,7 +63,7 @@ final private[streamjoin] class StateTable(session: SparkSession, asked: CaseIns
         UTF8String.fromString(operator.title),
         input.side.map(UTF8String.fromString).orNull,
         UTF8String.fromString(input.name),
-        UTF8String.fromString(input.columns.toDDL),
+        UTF8String.fromString(StateRow.columns(input).toDDL),
         options.checkpoint.partitions(operator, options.checkpoint.batches.last),
         options.checkpoint.batches.head,
         options.checkpoint.batches.last

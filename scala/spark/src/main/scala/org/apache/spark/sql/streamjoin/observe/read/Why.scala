@@ -1,11 +1,16 @@
 package org.apache.spark.sql.streamjoin.observe.read
 
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.expressions.GetStructField
 import org.apache.spark.sql.classic.ExpressionUtils.{column, expression}
 import org.apache.spark.sql.functions.{column => _, _}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.streamjoin.base.{EventTimeText, FunctionTable, JsonValues, StreamJoinErrors}
 import org.apache.spark.sql.streamjoin.checkpoint.{InputOutline, OperatorOutline}
 import org.apache.spark.sql.streamjoin.registry.OperatorKinds
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{AnalysisException, Column, DataFrame}
 
 /**
@@ -27,36 +32,72 @@ final private[streamjoin] class Why(
 ) {
   import Why._
 
-  /** Batches before a change of the query have other rows. */
-  private val looked: Seq[Long] =
-    at.batches.takeRight(batches).filter(batch => at.operators(batch) == at.operators)
+  /** Batches before a change of the query have other rows, and Spark's own join has other state. */
+  private val looked: Seq[Long] = {
+    val last = at.batches.last
+    val first = at.operators.map(at.firstBatch).max
+    at.batches
+      .takeRight(batches)
+      .filter(batch => batch == last || batch >= first && at.operators(batch) == at.operators)
+  }
   private val last = looked.last
 
   /** @throws org.apache.spark.sql.AnalysisException if no input has the columns of the condition */
   def answer: DataFrame = {
-    val inputs = for {
-      operator <- at.operators
-      input <- operator.inputs if has(input)
-    } yield operator -> input
-    if (inputs.isEmpty) throw unknownColumns
-    val found = inputs
-      .map { case (operator, input) => kept(operator, input).union(late(operator, input)) }
-      .reduce(_ union _)
+    val asked = for (operator <- at.operators; input <- operator.inputs) yield {
+      val (errors, views) = viewsOf(input).partitionMap(view => problem(input, view).toLeft(view))
+      (operator, input, views, errors)
+    }
+    val answers = asked.collect {
+      case (operator, input, views, _) if views.nonEmpty =>
+        kept(operator, input, views).union(late(operator, input, views))
+    }
+    if (answers.isEmpty) throw asked.flatMap(_._4).find(!isOfColumns(_)).getOrElse(unknownColumns)
+    val found = answers.reduce(_ union _)
     found.union(nothing.join(found.agg(count(lit(1)).as("found")).where("found = 0"), lit(true), "left_semi"))
   }
 
-  private def rowsOf(of: InputOutline): DataFrame =
-    at.session
-      .createDataFrame(java.util.Collections.emptyList[org.apache.spark.sql.Row](), of.columns)
-      .as(of.name)
-
-  private def has(input: InputOutline): Boolean =
-    try {
-      rowsOf(input).where(condition): Unit
-      true
-    } catch {
-      case missing: AnalysisException if missing.getCondition.startsWith("UNRESOLVED_COLUMN") => false
+  /**
+   * The columns of an input that the condition sees, by their positions. If several have one name,
+   * as in the output of another join, it sees each in turn, and a row that satisfies it once is
+   * found.
+   */
+  private def viewsOf(input: InputOutline): Seq[Seq[Int]] = {
+    def name(position: Int) = {
+      val exact = input.columns(position).name
+      if (SQLConf.get.caseSensitiveAnalysis) exact else exact.toLowerCase(Locale.ROOT)
     }
+    val byName = input.columns.indices.groupBy(name).values.toSeq
+    (0 until byName.map(_.size).maxOption.getOrElse(1)).map { turn =>
+      byName.map(same => same(math.min(turn, same.size - 1))).sorted
+    }
+  }
+
+  /** Why Spark cannot analyze the condition on these columns of an input, if it cannot. */
+  private def problem(input: InputOutline, view: Seq[Int]): Option[AnalysisException] =
+    try {
+      at.session
+        .createDataFrame(
+          java.util.Collections.emptyList[org.apache.spark.sql.Row](),
+          StructType(view.map(input.columns(_)))
+        )
+        .as(input.name)
+        .where(condition): Unit
+      None
+    } catch { case error: AnalysisException => Some(error) }
+
+  private def isOfColumns(error: AnalysisException): Boolean =
+    Option(error.getCondition).exists(_.startsWith("UNRESOLVED_COLUMN"))
+
+  /** Those of some rows of an input, and the data kept with them, that satisfy the condition. */
+  private def satisfying(rows: DataFrame, input: InputOutline, views: Seq[Seq[Int]]): DataFrame = {
+    def field(position: Int) =
+      column(GetStructField(expression(col(Row)), position)).as(input.columns(position).name)
+    val found = views.map { view =>
+      rows.select(view.map(field) :+ col(Row) :+ col(Kept): _*).as(input.name).where(condition)
+    }
+    found.map(_.select(Row, Kept)).reduce(_ union _)
+  }
 
   private def unknownColumns = StreamJoinErrors.analysis(
     "STREAMJOIN_TABLE_FUNCTION.CONDITION",
@@ -70,10 +111,7 @@ final private[streamjoin] class Why(
       .mkString("; ")
   )
 
-  /**
-   * The state of an input after a batch: the columns of its rows, and the data that is kept with
-   * them.
-   */
+  /** The state of an input after a batch: its rows, and the data that is kept with them. */
   private def stateAfter(batch: Long, operator: OperatorOutline, input: InputOutline): DataFrame = {
     val options = Map(
       StateOptions.Checkpoint -> at.root.toString,
@@ -86,20 +124,18 @@ final private[streamjoin] class Why(
       .options(options)
       .load()
       .select(
-        col(s"$row.*"),
         col(row).as(Row),
         struct(lit(batch).as("batch"), col("matched"), col("leaves_by"), col("leaves_after"), col("kept_as"))
           .as(Kept)
       )
-      .as(input.name)
   }
 
-  private def kept(operator: OperatorOutline, input: InputOutline): DataFrame = {
+  private def kept(operator: OperatorOutline, input: InputOutline, views: Seq[Seq[Int]]): DataFrame = {
     def of(field: String): Column = col(s"$Kept.$field")
     val rows = looked
-      .map(stateAfter(_, operator, input).where(condition).select(Row, Kept))
+      .map(batch => satisfying(stateAfter(batch, operator, input), input, views))
       .reduce(_ union _)
-      .groupBy(to_json(column(JsonValues.of(expression(col(Row)), input.columns)), Json).as("row"))
+      .groupBy(to_json(column(JsonValues.of(expression(col(Row)), StateRow.columns(input))), Json).as("row"))
       .agg(
         max(of("batch")).as("seen"),
         min(of("batch")).as("first"),
@@ -177,20 +213,20 @@ final private[streamjoin] class Why(
       .named(operator.kind)
       .fold(lit("it was emitted, or it expired."))(_.whyLeft(input, col("matched_in")))
 
-  private def late(operator: OperatorOutline, input: InputOutline): DataFrame =
+  private def late(operator: OperatorOutline, input: InputOutline, views: Seq[Seq[Int]]): DataFrame =
     QueryLateRows.kept(at.session, at.root) match {
       case None => none
       case Some(rows) =>
-        rows
+        val ofInput = rows
           .where(col("join") === operator.ordinal + 1)
           .where(input.side.fold(lit(true))(side => col("side") === side))
           .select(
-            from_json(col("row"), JsonValues.typeOf(input.columns), Json).as(Row),
+            from_json(col("row"), JsonValues.typeOf(StateRow.columns(input)), Json).as(Row),
             struct(col("batch"), col("column"), col("watermark"), col("row")).as(Kept)
           )
-          .select(col(s"$Row.*"), col(Kept))
-          .as(input.name)
-          .where(condition)
+        val found = satisfying(ofInput, input, views)
+        // A row may satisfy the condition in several views.
+        (if (views.size > 1) found.dropDuplicates(Kept) else found)
           .select(
             lit(operator.ordinal + 1),
             lit(input.side.orNull).cast("string"),

@@ -56,6 +56,17 @@ final private[streamjoin] class JoinNames(
   def column(side: Side, attribute: Attribute): String =
     (qualifier(side, attribute).toSeq :+ written(attribute)).mkString(".")
 
+  /**
+   * The names of some columns, each a different one. Without aliases, two columns of an input that
+   * combines several streams may have the same name: `left.t (1)`, `left.t (2)`.
+   */
+  def distinctColumns(of: Seq[(Side, Attribute)]): Seq[String] = {
+    val all = of.map { case (side, attribute) => column(side, attribute) }
+    all.zipWithIndex.map { case (name, at) =>
+      if (all.count(_ == name) == 1) name else s"$name (${all.take(at + 1).count(_ == name)})"
+    }
+  }
+
   /** The name of a column as the user writes it, without that of its input. */
   def written(attribute: Attribute): String = fields.getOrElse(attribute.exprId, attribute.name)
 

@@ -23,6 +23,8 @@ final private[streamjoin] class WatermarkExplain(
     eviction: IndexedSeq[Long]
 ) {
 
+  private val columns = names.distinctColumns(sides.zip(times))
+
   /** For EXPLAIN. */
   def inWords: String = sides.indices
     .map { key =>
@@ -30,7 +32,7 @@ final private[streamjoin] class WatermarkExplain(
         case Watermark.Undefined => "none yet"
         case micros => Instant.ofEpochMilli(microsToMillis(micros)).toString
       }
-      s"${names.column(sides(key), times(key))}: $value"
+      s"${columns(key)}: $value"
     }
     .mkString("watermarks ", "; ", "")
 
@@ -38,7 +40,7 @@ final private[streamjoin] class WatermarkExplain(
   private def keyName(key: Int): String = {
     val (side, column) = (sides(key), times(key))
     if (sides.indices.filter(sides(_) == side).count(times(_).name == column.name) == 1) column.name
-    else names.column(side, column)
+    else columns(key)
   }
 
   /**

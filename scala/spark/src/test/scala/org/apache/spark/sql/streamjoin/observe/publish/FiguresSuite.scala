@@ -118,6 +118,18 @@ class FiguresSuite extends AnyFunSuite with JoinTest {
     assert(hot("true").path("key").asText == "secret")
   }
 
+  testLong("hints, which a report has too, contain no values of keys") {
+    withConf("spark.streamjoin.ui.showKeys" -> "true") {
+      running(job(hourly())) { job =>
+        job.feed((0 until 20).flatMap(n => Seq(o(s"a$n", "10:00", n), d(s" a$n", "10:10", n))): _*)
+        val hint = eventually(timeout(20.seconds)) {
+          recent(job.streaming.id.toString).map(_.path("operators").path(0).path("hints").path(0).asText).last
+        }
+        assert(hint.contains("keys of both differ only in blanks. Make them equal"))
+      }
+    }
+  }
+
   test("nothing is worked out where nothing shows or keeps figures") {
     withConf("spark.streamjoin.ui.enabled" -> "false") {
       running(job(hourly())) { job =>

@@ -71,6 +71,8 @@ class ExplainAnalyzeSuite extends AnyFunSuite with JoinTest {
       id
     }
     assert(spark.sql(s"SELECT * FROM sj_explain_analyze('$id')").count() == 3)
+    val before = running(job(hourly()))(_.streaming.id)
+    assert(spark.sql(s"SELECT * FROM sj_explain_analyze('$before')").count() == 0, "it has had no batch")
   }
 
   test("with skew, each task has its ratio to the average") {

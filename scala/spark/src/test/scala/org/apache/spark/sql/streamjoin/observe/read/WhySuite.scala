@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streamjoin.JoinTest
-import org.apache.spark.sql.{AnalysisException, Row}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row}
 
 import streamjoin.StreamJoin
 
@@ -110,6 +110,47 @@ class WhySuite extends AnyFunSuite with JoinTest {
       )
       val none = why(job.streaming.id.toString, "id = 'nobody'")
       assert(none.head.getString(3).contains("late rows are not kept"))
+    }
+  }
+
+  test("a name that an input has twice, and a field that another input lacks") {
+    def input(streams: Streams, name: String, field: String) =
+      streams.marked(name).selectExpr("id", "t", s"named_struct('$field', v) AS s").as(name)
+    val query = (streams: Streams) =>
+      input(streams, "o", "a")
+        .join(input(streams, "d", "b"), expr(Hourly))
+        .join(streams.marked("e"), expr("o.id = e.id AND e.t BETWEEN o.t AND o.t + INTERVAL 1 HOUR"))
+        .selectExpr("o.s", "d.id", "d.s AS z", "e.v")
+    running(job(query)) { job =>
+      job.feed(o("a", "10:00", 1), d("a", "10:30", 2))
+      val id = job.streaming.id.toString
+      assert(outcomes(why(id, "id = 'a'")) == Seq("d kept", "o kept", "o kept"))
+      assert(outcomes(why(id, "s.a = 1")) == Seq("o kept", "o kept"))
+      assert(outcomes(why(id, "s.b = 2")) == Seq("d kept", "o kept"))
+      assert(intercept[AnalysisException](why(id, "s.c = 1")).getCondition == "FIELD_NOT_FOUND")
+      val state = spark.read.format("streamjoin").option("query", id).option("operator", 2)
+      val row = state.option("side", "left").load().selectExpr("left.s.a", "left.s_2.b", "left.id_2").head()
+      assert(row == Row(1, 2, "a"))
+    }
+  }
+
+  test("columns with one name and no alias have a watermark each") {
+    val query = (streams: Streams) => {
+      def stream(name: String) = streams.raw(name).withWatermark("t", "0 seconds")
+      val (a, b, c) = (stream("a"), stream("b"), stream("c"))
+      def hourAfter(later: DataFrame, earlier: DataFrame) =
+        later("t") >= earlier("t") && later("t") <= earlier("t") + expr("INTERVAL 1 HOUR")
+      a.join(b, a("id") === b("id") && hourAfter(b, a))
+        .join(c, a("id") === c("id") && hourAfter(c, b))
+        .select(a("t"), b("v"), c("v").as("w"))
+    }
+    running(job(query)) { job =>
+      job.feed("a" -> row("x", "10:00"), "b" -> row("x", "10:30"), "c" -> row("z", "10:40", 5))
+      job.feed("a" -> row("y", "10:00"), "b" -> row("y", "10:30"))
+      // W(a.t) = 10:00 and W(b.t) = 10:30: above their join, a.t has 9:30 and b.t 10:00.
+      val waiting = why(job.streaming.id.toString, "v = 5").head.getString(3)
+      val limit = "left.t (2) is later than 2024-06-01T10:40:00Z (now 2024-06-01T10:00:00Z"
+      assert(waiting.contains(limit), waiting)
     }
   }
 
