@@ -117,7 +117,7 @@ private[state] object VersionPages {
 
   val Empty: Extent = Extent(1, 0)
 
-  /** Bytes of the entries of a page, on average: less costs more values, more costs longer writes. */
+  /** Bytes of entries in a page, on average: fewer mean more values, more mean longer writes. */
   private val PageBytes = 1024
 
   private def wanted(keys: Long, bytes: Long): Long = math.max(1, math.min(keys, bytes / PageBytes))

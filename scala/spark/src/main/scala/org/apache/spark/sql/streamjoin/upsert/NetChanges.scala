@@ -10,8 +10,8 @@ import org.apache.spark.sql.{Column, DataFrame}
  * The changes of a batch have no order and do not need one: an added and removed row adds up to
  * nothing, and at most one added row per key may remain. So the contents of the target depend only
  * on the order of the changes between batches, not on how they were cut into batches. This requires
- * a key that identifies a row: if two rows with one key remain, [[ChangeCounts.double]] contains the
- * key, and nothing may be written.
+ * a key that identifies a row: if two rows with one key remain, [[ChangeCounts.double]] contains
+ * the key, and nothing may be written.
  *
  * @param rows
  *   columns `c0`, `c1`, ... of the row, and [[NetChanges.Gone]]. For a removed key, they contain
