@@ -5,6 +5,7 @@ Each scenario compares a query with a difficulty to the same query without it, i
 - ``ties``: an as-of join of one symbol whose times are whole seconds, or spread.
 - ``beyond``: an as-of join whose window is larger than ``spark.streamjoin.indexMemory``, or has room in it; facts of
   any key, and facts of keys without a version.
+- ``keys``: a temporal join with a table of many keys, or of a hundredth of them, in the default state store.
 - ``outer``: a left outer delta join of a key with many rows on each side, few of which match, or the inner join.
 - ``behind``: a reader of the changes of an arrangement, many versions behind, or one.
 - ``scarce``: a delta join after its indexes ran out of room and have room again, or before that.
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from harness.changing import Feed, chance, maintained, session, spread
 from harness.machine import machine, project
-from harness.windows import ROCKSDB, Case, Run, closest
+from harness.windows import ROCKSDB, Case, Run, closest, table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -44,12 +45,13 @@ class Sizes:
     versions: int = 1_000_000
     facts: int = 5_000
     memory: str = "16m"
+    keys: int = 1_000_000
     hot: int = 12_000
     behind: tuple[tuple[int, int], ...] = ((300, 100), (1_600, 200))
     partitions: tuple[int, ...] = (1_000, 10_000)
 
 
-SMALL = Sizes(500, 100, 20_000, 200, "1m", 200, ((10, 10), (30, 20)), (50, 100))
+SMALL = Sizes(500, 100, 20_000, 200, "1m", 20_000, 200, ((10, 10), (30, 20)), (50, 100))
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,19 @@ def beyond(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[L
         name = f"as-of join, {sizes.versions:,} versions, index memory {sizes.memory}, {facts:,} facts{kind}"
         lines.append(Line(name, plain, hard, times=goal))
     return lines
+
+
+def keys(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[Line]:
+    """A table with many keys."""
+    seconds, runs = 86_400, []
+    with settings(spark, spark__sql__streaming__noDataMicroBatches__enabled="false"):
+        for count in (sizes.keys // 100, sizes.keys):
+            case = Case("keys", seconds, count / seconds, count, sizes.facts, 1, table, in_order=False)
+            runs.append(Window(spark, work / str(count), case))
+        plain, hard = in_turns(rounds, *(run.measured for run in runs))
+    for run in runs:
+        run.query.stop()
+    return [Line(f"temporal join, {sizes.keys:,} keys, {sizes.facts:,} facts", plain, hard, times=2)]
 
 
 def follow(frame: Callable[[], DataFrame], checkpoint: Path) -> float:
@@ -305,7 +320,7 @@ def partitions(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> li
     ]
 
 
-SCENARIOS = {scenario.__name__: scenario for scenario in (ties, beyond, outer, behind, scarce, partitions)}
+SCENARIOS = {scenario.__name__: scenario for scenario in (ties, beyond, keys, outer, behind, scarce, partitions)}
 
 
 def main() -> None:
