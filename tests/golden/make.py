@@ -11,6 +11,7 @@ An archive holds the joins that were new with it: ``format-3-closest.tar.gz`` ha
 ``format-4-carried.tar.gz`` has joins in which a row carries the time at which it leaves. ``format-4-condition.tar.gz``
 compares with such a time next to a constant bound; it was made by the last commit for which that was only a condition
 (2d2181d9), with the jobs of a later one.
+``format-4-pages.tar.gz`` has a temporal join that keeps the newest versions in pages; before it, each key had a value.
 ``make.py`` writes the archive that its argument names. From format 4 on, the left side runs ahead in the middle by so
 much time that its rows lie in wide buckets.
 
@@ -37,6 +38,7 @@ TYPES = {
     f"format-{FORMAT}-names": ["within", "window"],
     f"format-{FORMAT}-carried": ["carried", "carried_outer"],
     f"format-{FORMAT}-condition": ["condition"],
+    f"format-{FORMAT}-pages": ["temporal"],
 }
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{PACKAGE}.HDFSBackedStateStoreProvider", "rocksdb": f"{PACKAGE}.RocksDBStateStoreProvider"}
