@@ -290,7 +290,7 @@ final private[state] class SegmentStore(val store: ReadStateStore, firstBatch: L
       "checkpoint" -> store.id.checkpointRootLocation,
       "version" -> store.version.toString,
       "found" -> found,
-      "expected" -> (SegmentFormat.OldestVersion to SegmentFormat.Version).mkString(" and ")
+      "expected" -> (SegmentFormat.OldestVersion to SegmentFormat.VersionOfPages).mkString(" and ")
     )
 }
 
