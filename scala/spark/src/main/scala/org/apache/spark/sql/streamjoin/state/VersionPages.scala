@@ -13,13 +13,13 @@ import org.apache.spark.unsafe.types.ByteArray
  *
  * @param before
  *   the pages of the version that the batch starts from
- * @param hashAt
- *   hash of the entry at a position of some bytes
+ * @param hashOf
+ *   hash of an entry
  */
 final private[state] class VersionPages(
     segments: SegmentStore,
     before: VersionPages.Extent,
-    hashAt: (Array[Byte], Int) => Long
+    hashOf: Array[Byte] => Long
 ) {
   import VersionPages._
 
@@ -85,7 +85,7 @@ final private[state] class VersionPages(
   /** Moves the entries of a page to where they belong now. */
   private def distribute(source: Long): Unit = {
     val page = segments.readVersions(source)
-    val byPage = VersionTable.entries(page).toSeq.groupBy(entry => pageOf(hashAt(entry, 0), extent.pages))
+    val byPage = VersionTable.entries(page).toSeq.groupBy(entry => pageOf(hashOf(entry), extent.pages))
     if (byPage.exists(_._1 != source))
       (byPage + (source -> byPage.getOrElse(source, Nil))).foreach { case (to, entries) =>
         segments.writeVersions(to, SegmentFormat.newPage(ByteArray.concat(entries: _*)))

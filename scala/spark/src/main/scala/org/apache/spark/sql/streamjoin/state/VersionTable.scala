@@ -37,7 +37,7 @@ final private[streamjoin] class VersionTable private[state] (
   private val found = new UnsafeRow(fields)
   private val keyOfEntry = new UnsafeRow(keyFields)
 
-  private val pages = new VersionPages(segments, before.fold(VersionPages.Empty)(_.pages), hashAt)
+  private val pages = new VersionPages(segments, before.fold(VersionPages.Empty)(_.pages), hashOf)
   if (before.exists(!_.hasPages)) moveToPages()
 
   /** Number of keys that have a row. */
@@ -106,7 +106,7 @@ final private[streamjoin] class VersionTable private[state] (
    *   how much longer than it is remembered a deletion may stay in the store
    */
   def add(entry: Array[Byte], span: Long): Unit = {
-    if (isDeletion(entry, 0)) deleted.add(hash(keyOf(entry)), remembered(entry, 0), span)
+    if (isDeletion(entry, 0)) deleted.add(hashOf(entry), remembered(entry, 0), span)
     write(keyOf(entry), entry)
   }
 
@@ -147,10 +147,7 @@ final private[streamjoin] class VersionTable private[state] (
     }
   }
 
-  private def hashAt(content: Array[Byte], at: Int): Long = {
-    pointToKey(keyOfEntry, content, at)
-    hash(keyOfEntry)
-  }
+  private def hashOf(entry: Array[Byte]): Long = hash(keyOf(entry))
 
   private def keyOf(entry: Array[Byte]): UnsafeRow = {
     pointToKey(keyOfEntry, entry)
@@ -206,8 +203,8 @@ private[streamjoin] object VersionTable {
     Option.when(at < value.until)((value.bytes.slice(at, end(value.bytes, at)), end(value.bytes, at)))
   }
 
-  def pointToKey(row: UnsafeRow, content: Array[Byte], at: Int = 0): Unit =
-    row.pointTo(content, Base + at + HeadBytes, keyBytes(content, at))
+  def pointToKey(row: UnsafeRow, entry: Array[Byte]): Unit =
+    row.pointTo(entry, Base + HeadBytes, keyBytes(entry, 0))
 
   private def pointToRow(row: UnsafeRow, content: Array[Byte], at: Int): Unit =
     row.pointTo(content, Base + at + HeadBytes + keyBytes(content, at), rowBytes(content, at))

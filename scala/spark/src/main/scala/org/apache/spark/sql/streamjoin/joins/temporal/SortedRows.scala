@@ -59,9 +59,7 @@ final private[temporal] class SortedRows(
 
 private[temporal] object SortedRows {
 
-  /**
-   * By key, in the order of a [[VersionTable]]; within a key by time, then by `ties`.
-   */
+  /** By key, in the order of a [[VersionTable]]; within a key by time, then by `ties`. */
   def byKey(input: InputSpec, ties: Ordering[InternalRow]): SortedRows = {
     val keyOf = UnsafeProjection.create(input.keys, input.output)
     def order(row: UnsafeRow) = VersionTable.order(keyOf(row)).toLong
