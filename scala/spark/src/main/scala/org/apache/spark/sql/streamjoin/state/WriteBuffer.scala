@@ -203,21 +203,24 @@ final private[state] class WriteBuffer(layout: RowLayout, initialWidth: Long, me
 
   /** The segments of a bucket, one after the other. */
   final private class Filling(val bucket: Long) {
+    /** The bytes of each segment; those of the last one are in `last`. */
     private val sizes = mutable.ArrayBuffer.empty[Int]
+    private var last = 0
     private var at = -1
     var segment: Segment = _
 
-    def reserve(bytes: Int): Unit = {
-      val last = sizes.size - 1
-      if (last < 0 || sizes(last).toLong + bytes > mostBytes) sizes += SegmentFormat.RowsAt + bytes
-      else sizes(last) += bytes
-    }
+    def reserve(bytes: Int): Unit =
+      if (last > 0 && last.toLong + bytes <= mostBytes) last += bytes
+      else {
+        if (last > 0) sizes += last
+        last = SegmentFormat.RowsAt + bytes
+      }
 
     def hasRoomFor(length: Int): Boolean = at >= 0 && segment.hasRoomFor(length)
 
     def next(): Segment = {
       at += 1
-      segment = new Segment(layout, bucket, memory, sizes(at))
+      segment = new Segment(layout, bucket, memory, if (at < sizes.size) sizes(at) else last)
       segment
     }
   }

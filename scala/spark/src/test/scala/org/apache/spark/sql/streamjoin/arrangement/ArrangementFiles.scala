@@ -96,7 +96,9 @@ object Model {
 }
 
 /** A block in memory. */
-final class MemoryBlock(val bytes: Array[Byte]) extends LoadedBlock
+final class MemoryBlock(val bytes: Array[Byte]) extends LoadedBlock {
+  override def bytesInMemory: Array[Byte] = bytes
+}
 
 object MemoryBlock {
   def of(changes: Seq[(Item, Int)]): (LoadedBlock, Int) = {

@@ -34,7 +34,7 @@ final private[streamjoin] class FileBlock(
     memory: BlockMemory,
     view: Option[BlockView] = None
 ) extends LoadedBlock {
-  private var loaded: Array[Byte] = _
+  @volatile private var loaded: Array[Byte] = _
   private var released = false
 
   /** Its bytes have been dropped while an index still refers to it. */
@@ -61,9 +61,12 @@ final private[streamjoin] class FileBlock(
   def rawBytes: Int = rawSize
   @volatile private var rawSize = ref.rawBytes
 
+  override def bytesInMemory: Array[Byte] = loaded
+
   override def bytes: Array[Byte] = {
-    isUsed = true
-    val present = synchronized(loaded)
+    // Tasks share it: only a change is written.
+    if (!isUsed) isUsed = true
+    val present = loaded
     if (present != null) present
     else {
       val read =
@@ -92,7 +95,7 @@ final private[streamjoin] class FileBlock(
   }
 
   /** Whether its bytes are in memory. */
-  private[arrangement] def isLoaded: Boolean = synchronized(loaded != null)
+  private[arrangement] def isLoaded: Boolean = loaded != null
 
   private def markUnloaded(is: Boolean): Unit = if (isUnloaded != is) {
     isUnloaded = is

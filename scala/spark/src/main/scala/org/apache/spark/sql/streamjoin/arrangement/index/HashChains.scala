@@ -10,34 +10,30 @@ package org.apache.spark.sql.streamjoin.arrangement.index
  * }}}
  */
 final private[index] class HashChains(capacity: Int) {
-  import HashChains._
-
-  private var hashes = new Array[Int](capacity)
-
-  // The number of an entry plus one; 0 ends a chain.
-  private var following = new Array[Int](capacity)
+  // For each entry its hash and the number, plus one, of the next in its chain; 0 ends a chain.
+  private var links = new Array[Int](2 * capacity)
   private var heads = new Array[Int](2 * capacity)
   private var entries = 0
 
-  def bytes: Long = hashes.length * EntryBytes
+  def bytes: Long = 4L * (links.length + heads.length)
 
-  def hash(entry: Int): Int = hashes(entry)
+  def hash(entry: Int): Int = links(2 * entry)
 
   /** Adds the next entry. */
   def add(hash: Int): Unit = {
-    if (entries == hashes.length) grow()
-    hashes(entries) = hash
+    if (2 * entries == links.length) grow()
+    links(2 * entries) = hash
     entries += 1
     link(entries)
   }
 
   def first(hash: Int): Int = heads(headOf(hash)) - 1
 
-  def next(entry: Int): Int = following(entry) - 1
+  def next(entry: Int): Int = links(2 * entry + 1) - 1
 
   private def link(number: Int): Unit = {
-    val head = headOf(hashes(number - 1))
-    following(number - 1) = heads(head)
+    val head = headOf(hash(number - 1))
+    links(2 * number - 1) = heads(head)
     heads(head) = number
   }
 
@@ -51,20 +47,13 @@ final private[index] class HashChains(capacity: Int) {
   }
 
   private def grow(): Unit = {
-    val size = Math.multiplyExact(entries, 2)
-    hashes = java.util.Arrays.copyOf(hashes, size)
-    following = new Array[Int](size)
-    heads = new Array[Int](2 * size)
+    val size = Math.multiplyExact(links.length, 2)
+    links = java.util.Arrays.copyOf(links, size)
+    heads = new Array[Int](size)
     var number = 1
     while (number <= entries) {
       link(number)
       number += 1
     }
   }
-}
-
-private object HashChains {
-
-  /** Hash, next, and two heads. */
-  val EntryBytes = 16L
 }

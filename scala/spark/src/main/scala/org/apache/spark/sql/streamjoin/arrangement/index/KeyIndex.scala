@@ -13,6 +13,9 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
 /** A block that an index refers to. Its bytes may be dropped and reread. */
 private[streamjoin] trait LoadedBlock {
   def bytes: Array[Byte]
+
+  /** Its bytes if they are in memory, or null. */
+  def bytesInMemory: Array[Byte]
 }
 
 /**
@@ -47,14 +50,7 @@ final private[streamjoin] class KeyIndex(
   private var blocks = new Array[LoadedBlock](16)
   private var blockCount = 0
 
-  // By entry number.
-  private var block = new Array[Int](InitialEntries)
-  private var position = new Array[Int](InitialEntries)
-  private var copies = new Array[Int](InitialEntries)
-  private var from = new Array[Int](InitialEntries)
-  private var to = new Array[Int](InitialEntries)
-  private var entries = 0
-
+  private val entries = new IndexEntries(InitialEntries)
   private val byKey = new HashChains(InitialEntries)
   private var byRow = Option.empty[HashChains]
   private var byTime = Option.empty[ByTime]
@@ -78,25 +74,24 @@ final private[streamjoin] class KeyIndex(
   def covers(low: Long, high: Long): Boolean = oldest <= low && high <= newest
 
   /** Bytes in memory, without the blocks. */
-  def bytes: Long = block.length * EntryBytes + byKey.bytes + byRow.fold(0L)(_.bytes) +
-    byTime.fold(0L)(_.heap.bytes)
+  def bytes: Long = entries.bytes + byKey.bytes + byRow.fold(0L)(_.bytes) + byTime.fold(0L)(_.heap.bytes)
 
   /** The share of entries that are in no version from `since` on. */
   def goneShare(since: Long): Double = shared {
-    if (dead * 2 < entries) 0 // most of them have not been removed
+    if (dead * 2 < entries.size) 0 // most of them have not been removed
     else {
       val at = versionAt(since)
       var gone = 0
       var entry = 0
-      while (entry < entries) {
-        if (to(entry) <= at) gone += 1
+      while (entry < entries.size) {
+        if (entries.to(entry) <= at) gone += 1
         entry += 1
       }
-      gone.toDouble / math.max(entries, 1)
+      gone.toDouble / math.max(entries.size, 1)
     }
   }
 
-  def entryCount: Int = shared(entries)
+  def entryCount: Int = shared(entries.size)
 
   /** No reader needs the versions before the given one any longer. */
   def needOnlyFrom(version: Long): Unit = if (version > oldest) neededAt = versionAt(version)
@@ -143,25 +138,28 @@ final private[streamjoin] class KeyIndex(
       var walked = 0
       while (entry >= 0 && rest != 0) {
         // All missing copies of a row share one entry, so `negative` counts rows.
-        if (chains.hash(entry) == wanted && to(entry) == Live && (copies(entry) < 0 || rest < 0)) {
-          point(other, entry)
-          // Copies that would overflow an entry go into another one.
-          if (other.equals(row) && (copies(entry).toLong + rest).isValidInt) rest = cancel(entry, rest, at)
+        if (chains.hash(entry) == wanted && entries.isLive(entry)) {
+          val known = entries.copies(entry)
+          if (known < 0 || rest < 0) {
+            point(other, entry)
+            // Copies that would overflow an entry go into another one.
+            if (other.equals(row) && (known.toLong + rest).isValidInt) rest = cancel(entry, rest, at)
+          }
         }
         entry = chains.next(entry)
         walked += 1
       }
       steps += math.max(0, walked - ShortWalk)
-      if (byRow.isEmpty && steps > patience.toLong * math.max(entries, InitialEntries)) chainRows()
+      if (byRow.isEmpty && steps > patience.toLong * math.max(entries.size, InitialEntries)) chainRows()
     }
     if (rest != 0) append(number, offset, hash, rest, at)
   }
 
   private def chainRows(): Unit = {
-    val chains = new HashChains(block.length)
+    val chains = new HashChains(entries.capacity)
     val row = new UnsafeRow(fields)
     var entry = 0
-    while (entry < entries) {
+    while (entry < entries.size) {
       point(row, entry)
       chains.add(rowHash(row))
       entry += 1
@@ -177,25 +175,17 @@ final private[streamjoin] class KeyIndex(
 
   /** Cancels copies against an entry, or merges them with it; returns the remaining copies. */
   private def cancel(entry: Int, rest: Int, at: Int): Int = {
-    val sum = copies(entry) + rest
-    to(entry) = at
-    dead += 1
-    if (copies(entry) < 0) negative -= 1
+    val sum = entries.copies(entry) + rest
+    end(entry, at)
     if (sum == 0 || (sum < 0) == (rest < 0)) sum
     else {
-      append(block(entry), position(entry), byKey.hash(entry), sum, at)
+      append(entries.block(entry), entries.position(entry), byKey.hash(entry), sum, at)
       0
     }
   }
 
   private def append(number: Int, offset: Int, hash: Int, count: Int, at: Int): Unit = {
-    if (entries == block.length) grow()
-    val entry = entries
-    block(entry) = number
-    position(entry) = offset
-    copies(entry) = count
-    from(entry) = at
-    to(entry) = Live
+    val entry = entries.add(number, offset, count, at)
     byKey.add(hash)
     if (byRow.isDefined || byTime.isDefined) {
       val row = new UnsafeRow(fields)
@@ -203,22 +193,17 @@ final private[streamjoin] class KeyIndex(
       byRow.foreach(_.add(rowHash(row)))
       byTime.foreach(_.add(entry, row))
     }
-    entries += 1
     if (count < 0) negative += 1
   }
 
-  private def grow(): Unit = {
-    val size = Math.multiplyExact(entries, 2)
-    def larger(of: Array[Int]) = java.util.Arrays.copyOf(of, size)
-    block = larger(block)
-    position = larger(position)
-    copies = larger(copies)
-    from = larger(from)
-    to = larger(to)
+  private def end(entry: Int, at: Int): Unit = {
+    entries.end(entry, at)
+    dead += 1
+    if (entries.copies(entry) < 0) negative -= 1
   }
 
   private def point(row: UnsafeRow, entry: Int): Unit =
-    Block.point(row, blocks(block(entry)).bytes, position(entry))
+    Block.point(row, blocks(entries.block(entry)).bytes, entries.position(entry))
 
   /**
    * Finds the rows of a key in a version.
@@ -240,14 +225,43 @@ final private[streamjoin] class KeyIndex(
     var entry = byKey.first(hash)
     while (entry >= 0) {
       if (byKey.hash(entry) == hash) {
-        if (isIn(entry, at)) {
+        if (entries.isIn(entry, at)) {
           point(row, entry)
-          if (key.isSame(row, probe.wanted, wanted)) probe.add(row, copies(entry))
-        } else if (to(entry) <= needed) gone += 1
+          if (key.isSame(row, probe.wanted, wanted)) probe.add(row, entries.copies(entry))
+        } else if (entries.to(entry) <= needed) gone += 1
       }
       entry = byKey.next(entry)
     }
     if (gone > 0) wasted.add(gone.toLong)
+  }
+
+  /**
+   * Reads what [[find]] will need for the keys of a group. A processor overlaps accesses to memory
+   * that do not depend on each other, as those of different keys do not.
+   */
+  def readAhead(group: KeyGroup): Unit = shared {
+    var read = 0
+    var i = 0
+    while (i < group.size) {
+      group.entries(i) = byKey.first(group.hashes(i))
+      i += 1
+    }
+    i = 0
+    while (i < group.size) {
+      val entry = group.entries(i)
+      if (entry >= 0) read += byKey.hash(entry) + entries.from(entry)
+      i += 1
+    }
+    i = 0
+    while (i < group.size) {
+      val entry = group.entries(i)
+      if (entry >= 0) {
+        val bytes = blocks(entries.block(entry)).bytesInMemory
+        if (bytes != null) read += Block.length(bytes, entries.position(entry))
+      }
+      i += 1
+    }
+    group.read = read
   }
 
   /**
@@ -261,8 +275,8 @@ final private[streamjoin] class KeyIndex(
       val at = versionAt(version)
       val found = new Places
       var entry = 0
-      while (entry < entries) {
-        if (isIn(entry, at) && isWanted(byKey.hash(entry))) found.add(entry)
+      while (entry < entries.size) {
+        if (entries.isIn(entry, at) && isWanted(byKey.hash(entry))) found.add(entry)
         entry += 1
       }
       found
@@ -279,7 +293,9 @@ final private[streamjoin] class KeyIndex(
       if (!byTime.exists(_.lastAt <= at)) byTime = Some(orderByTime(timeOf))
       byTime.get.lastAt = at
       val found = new Places
-      byTime.get.heap.before(limit, to(_) <= at).foreach(entry => if (isIn(entry, at)) found.add(entry))
+      byTime.get.heap
+        .before(limit, entries.to(_) <= at)
+        .foreach(entry => if (entries.isIn(entry, at)) found.add(entry))
       found
     })
 
@@ -287,15 +303,13 @@ final private[streamjoin] class KeyIndex(
     val ordered = new ByTime(timeOf)
     val row = new UnsafeRow(fields)
     var entry = 0
-    while (entry < entries) {
+    while (entry < entries.size) {
       point(row, entry)
       ordered.add(entry, row)
       entry += 1
     }
     ordered
   }
-
-  private def isIn(entry: Int, at: Int) = from(entry) <= at && at < to(entry)
 
   /**
    * The locations of the rows of entries, to be read without the lock: blocks are added, never
@@ -306,9 +320,9 @@ final private[streamjoin] class KeyIndex(
     val in: Array[LoadedBlock] = blocks
 
     def add(entry: Int): Unit = {
-      found += block(entry)
-      found += position(entry)
-      found += copies(entry)
+      found += entries.block(entry)
+      found += entries.position(entry)
+      found += entries.copies(entry)
     }
 
     def all: Array[Int] = found.result()
@@ -340,24 +354,21 @@ final private[streamjoin] class KeyIndex(
 
   private def takeFrom(other: KeyIndex, at: Int): Unit = exclusively {
     val numbers = Array.fill(other.blockCount)(-1)
+    val old = other.entries
     // Starting with the oldest entry, so that chains keep their order.
     var entry = 0
-    while (entry < other.entries) {
-      if (other.to(entry) > at && other.from(entry) < other.to(entry)) {
-        val number = other.block(entry)
+    while (entry < old.size) {
+      if (old.to(entry) > at && old.from(entry) < old.to(entry)) {
+        val number = old.block(entry)
         if (numbers(number) < 0) numbers(number) = addBlock(other.blocks(number))
         append(
           numbers(number),
-          other.position(entry),
+          old.position(entry),
           other.byKey.hash(entry),
-          other.copies(entry),
-          math.max(0, other.from(entry) - at)
+          old.copies(entry),
+          math.max(0, old.from(entry) - at)
         )
-        if (other.to(entry) != Live) {
-          to(entries - 1) = other.to(entry) - at
-          dead += 1
-          if (copies(entries - 1) < 0) negative -= 1
-        }
+        if (!old.isLive(entry)) end(entries.size - 1, old.to(entry) - at)
       }
       entry += 1
     }
@@ -388,12 +399,6 @@ private[streamjoin] object KeyIndex {
 
   private val InitialEntries = 64
 
-  /** Without the chains. */
-  private val EntryBytes = 20L
-
   private val Patience = 16
   private val ShortWalk = 32
-
-  /** Marks a row that has not been removed. */
-  private val Live = Int.MaxValue
 }

@@ -20,10 +20,13 @@ final private[streamjoin] case class FilterProject(condition: Option[Expression]
    * requires; a row is valid until the next one is requested.
    */
   def inTask: Iterator[InternalRow] => Iterator[InternalRow] = {
-    val project = UnsafeProjection.create(values)
-    val predicate = condition.map(Predicate.create(_))
-    rows => predicate.fold(rows)(wanted => rows.filter(wanted.eval)).map(project)
+    val (project, wanted) = (projection, predicate)
+    rows => wanted.fold(rows)(is => rows.filter(is.eval)).map(project)
   }
+
+  def predicate: Option[BasePredicate] = condition.map(Predicate.create(_))
+
+  def projection: UnsafeProjection = UnsafeProjection.create(values)
 }
 
 private[streamjoin] object FilterProject {

@@ -139,7 +139,7 @@ private[streamjoin] trait IndexReaderExec extends PartitioningPreservingUnaryExe
     val resultsOf = results
     IndexLocality.place(child.execute(), access.tasks).mapPartitionsInternal { input =>
       val task = LookUpTask.begin(spec, hadoopConf.value.value, figures)
-      resultsOf(task, input).map { row =>
+      resultsOf(task, task.readAhead(input)).map { row =>
         rows += 1
         row
       }
@@ -181,8 +181,7 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   /** By partition; opened when the first row needs it. */
   private val indexes = new Array[KeyIndex](spec.arrangement.meta.partitions)
 
-  private def indexFor(hash: Int): KeyIndex = {
-    val partition = Math.floorMod(hash, indexes.length)
+  private def indexOf(partition: Int): KeyIndex = {
     if (indexes(partition) == null)
       indexes(partition) =
         registry.get(spec.arrangement, spec.index, partition, spec.low, spec.high.get, hadoopConf, load)
@@ -196,20 +195,33 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   /** The row may match, now or later. */
   def hasKey(row: InternalRow): Boolean = !spec.never.exists(spec.wanted.isNull(row, _))
 
+  private def mayMatch(row: InternalRow): Boolean = !spec.at.isEmpty && hasKey(row)
+
+  /** The same rows, to be looked up faster. A row is valid until the next one is requested. */
+  def readAhead(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    def hash(row: InternalRow) = Option.when(mayMatch(row))(spec.wanted.hash(row))
+    new ReadAhead(rows, indexes.length, hash, indexOf)
+  }
+
   /** A row is valid until the next one is requested. */
   def look(row: InternalRow): Iterator[InternalRow] =
-    if (!hasKey(row)) Iterator.empty
-    else if (spec.at.isEmpty) Iterator.empty
+    if (!mayMatch(row)) Iterator.empty
     else {
       val hash = spec.wanted.hash(row)
-      indexFor(hash).find(row, hash, spec.at.version, probe)
-      Iterator
-        .range(0, probe.size)
-        .filter(i => spec.at.slices.isEmpty || spec.at.has(primaryKey.hash(probe.row(i))))
-        .map { i =>
+      indexOf(Math.floorMod(hash, indexes.length)).find(row, hash, spec.at.version, probe)
+      if (spec.at.slices.nonEmpty) probe.leaveOut(found => !spec.at.has(primaryKey.hash(found)))
+      new Iterator[InternalRow] {
+        private var i = 0
+
+        override def hasNext: Boolean = i < probe.size
+
+        override def next(): InternalRow = {
           diff.setLong(0, probe.copies(i).toLong)
           joined(row, found(diff, probe.row(i)))
+          i += 1
+          joined
         }
+      }
     }
 }
 

@@ -97,7 +97,7 @@ final private[table] class RematchTask(
   private val rematchedRows = metrics("rematchedRows")
 
   override def output: Iterator[InternalRow] =
-    rematched ++ counted(Side.Left, inputs.rows.head).flatMap(takeIn)
+    rematched ++ counted(Side.Left, lookUps.readAhead(inputs.rows.head)).flatMap(takeIn)
 
   override def finish(): Unit = {
     val expired = state.expired(Side.Left, Array(spec.leaving), unmatched = false)

@@ -16,6 +16,7 @@ import org.apache.spark.sql.streamjoin.arrangement.lookup.{
 import org.apache.spark.sql.streamjoin.arrangement.source.ReaderFigures
 import org.apache.spark.sql.streamjoin.arrangement.storage.Snapshot
 import org.apache.spark.sql.streamjoin.base.{Figures, OwnExec, PredicateParts}
+import org.apache.spark.sql.streamjoin.operator.RowIterator
 
 /**
  * Joins each row of a stream with the matching rows of a table, or with nulls.
@@ -77,19 +78,16 @@ final private[streamjoin] case class TableLookUpExec(
 /**
  * Converts stream rows to output rows.
  *
- * @param matching
- *   selects the found rows that satisfy the condition
+ * @param matched
+ *   output for a row with a match; the filter selects the found rows that satisfy the condition
  * @param copies
  *   ordinal of the number of copies in a found row
- * @param matched
- *   output for a row with a match
  * @param padded
  *   output for a row without one
  */
 final private[table] case class LookUpResults(
-    matching: FilterProject,
-    copies: Int,
     matched: FilterProject,
+    copies: Int,
     padded: Option[FilterProject]
 ) {
   def inTask(task: LookUpTask): LookUpResults.InTask = new LookUpResults.InTask(this, task)
@@ -103,25 +101,37 @@ private[table] object LookUpResults {
       values: Seq[NamedExpression],
       padded: Option[Seq[Expression]]
   ): LookUpResults = LookUpResults(
-    FilterProject(condition, found, found),
+    FilterProject(condition, values, found),
     input.size,
-    FilterProject(None, values, found),
     padded.map(FilterProject(None, _, input))
   )
 
   /** A row is valid until the next one is read. */
   final class InTask(results: LookUpResults, task: LookUpTask) {
-    private val matching = results.matching.inTask
-    private val matched = results.matched.inTask
-    private val padded = results.padded.map(_.inTask)
+    private val isWanted = results.matched.predicate
+    private val matched = results.matched.projection
+    private val padded = results.padded.map(_.projection)
 
-    def matches(row: InternalRow): Iterator[InternalRow] = {
-      def copies(both: InternalRow) = both.getLong(results.copies)
-      matched(matching(task.look(row)).flatMap(both => Iterator.range(0L, copies(both)).map(_ => both)))
+    def matches(row: InternalRow): Iterator[InternalRow] = new RowIterator {
+      private val found = task.look(row)
+      private var out: InternalRow = _
+      private var copies = 0L
+
+      override protected def advance(): InternalRow = {
+        while (copies <= 0 && found.hasNext) {
+          val both = found.next()
+          if (isWanted.forall(_.eval(both))) {
+            out = matched(both)
+            copies = both.getLong(results.copies)
+          }
+        }
+        copies -= 1
+        if (copies >= 0) out else null
+      }
     }
 
     def unmatched(row: InternalRow): Iterator[InternalRow] =
-      padded.fold(Iterator.empty[InternalRow])(_(Iterator.single(row)))
+      padded.fold(Iterator.empty[InternalRow])(project => Iterator.single(project(row)))
   }
 }
 

@@ -227,6 +227,7 @@ class KeyIndexSuite extends AnyFunSuite {
         reads += 1
         block.bytes
       }
+      override def bytesInMemory: Array[Byte] = block.bytes
     }
     val index = newIndex()
     index.load(0, Iterator(counted -> size))
