@@ -46,13 +46,16 @@ def warm_rows_per_second(run: Run) -> float | None:
 
 
 def warm(scenario: Scenario) -> Value:
-    """Return the rows over the time in the steady batches, or in full batches without the first 30 % of them."""
+    """Return the rows over the time in the steady batches, or in full batches without the first 30 % of them.
+
+    A scenario that warms up has them in the last run of the process.
+    """
 
     def value(run: Run) -> float | None:
         if scenario.measured:
-            return _speed(run, range(*scenario.measured))
-        full = _full_batches(run)
-        return _speed(run, full[math.ceil(len(full) * LEFT_OUT) :])
+            return _speed(run.warm, range(*scenario.measured))
+        full = _full_batches(run.warm)
+        return _speed(run.warm, full[math.ceil(len(full) * LEFT_OUT) :])
 
     return value
 
@@ -100,11 +103,11 @@ def _row_us(run: Run) -> float | None:
 
 
 def measured(scenario: Scenario, names: list[str], take: Callable[[list[float]], float]) -> Value:
-    """Return a statistic of the sum of some figures over the scenario's steady batches."""
+    """Return a statistic of the sum of some figures over the scenario's steady batches, as in :func:`warm`."""
 
     def value(run: Run) -> float | None:
         assert scenario.measured is not None, f"{scenario.name} has no steady state"
-        each = [column for name in names if (column := run.measured(name, scenario.measured)) is not None]
+        each = [column for name in names if (column := run.warm.measured(name, scenario.measured)) is not None]
         return take([sum(values) for values in zip(*each, strict=True)]) if each and each[0] else None
 
     return value

@@ -10,6 +10,7 @@ import platform
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -25,6 +26,9 @@ from harness.scenarios import scenarios
 from harness.sides import BY_NAME, Side, session
 
 DURATIONS = ["triggerExecution", "latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets"]
+# For so long a process runs its query before the run that is measured warm. The compiler of a JVM
+# on two cores is busy for about as long.
+WARM_UP_SECONDS = 120
 OPERATOR = [
     "numRowsTotal",
     "numRowsRemoved",
@@ -55,7 +59,7 @@ def main() -> None:
     if args.part != "whole":
         inputs = arrived(scenario.streams, inputs, args.work / "arrived", args.part == "continue")
     conf = dict(setting.split("=", 1) for setting in args.conf)
-    record = run(scenario, BY_NAME[args.side], conf, inputs, checkpoint)
+    record = run(scenario, BY_NAME[args.side], conf, inputs, checkpoint, WARM_UP_SECONDS * min(args.scale, 1))
     if args.part != "begin":
         shutil.rmtree(checkpoint, ignore_errors=True)
     print(json.dumps(record))
@@ -75,7 +79,7 @@ def arrived(streams: Streams, inputs: Path, folder: Path, everything: bool) -> P
     return folder
 
 
-def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, checkpoint: Path) -> Record:
+def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, checkpoint: Path, warm_up: float) -> Record:
     """Do a run, and return what it did.
 
     Args:
@@ -84,6 +88,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         conf: settings of this run, in addition to those of the side.
         inputs: the folder with the folders of all streams.
         checkpoint: where the query keeps its checkpoint.
+        warm_up: seconds for which a scenario warms up, if it does.
     """
     more = {"spark.sql.shuffle.partitions": str(scenario.partitions)}
     if scenario.kind == "cpu":
@@ -91,11 +96,39 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
     spark = session(side, more | conf)
     if scenario.kind == "rate":
         record = highest_rate(spark, scenario, side, checkpoint)
+    elif scenario.warms_up:
+        record = cold_and_warm(spark, scenario, side, inputs, checkpoint, warm_up)
     else:
         record = whole_input(spark, scenario, side, inputs, checkpoint)
     record |= {"conf": conf, "versions": versions(spark)}
     spark.stop()
     return record
+
+
+def cold_and_warm(
+    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, checkpoint: Path, warm_up: float
+) -> Record:
+    """Run the query again and again, each time from the beginning, until the process has warmed up, and once more.
+
+    Returns:
+        The record of the first run, with that of the last one as ``warm``. Of CPU time only the last run has a record.
+    """
+    started = time.perf_counter()
+    unmeasured = replace(scenario, kind="time")
+    first = whole_input(spark, unmeasured, side, inputs, checkpoint)
+    runs = 1
+    while time.perf_counter() - started < warm_up:
+        shutil.rmtree(checkpoint)
+        whole_input(spark, unmeasured, side, inputs, checkpoint)
+        runs += 1
+    shutil.rmtree(checkpoint)
+    last = whole_input(spark, scenario, side, inputs, checkpoint)
+    for name in ("counts", "hash"):
+        if last[name] != first[name]:
+            sys.exit(f"{scenario.name}, {side.name}: the first run had {name} {first[name]}, the last one {last[name]}")
+    if scenario.kind == "cpu":
+        return last
+    return first | {"warm": {name: last[name] for name in ("wall", "batches")} | {"runsBefore": runs}}
 
 
 def whole_input(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, checkpoint: Path) -> Record:

@@ -39,7 +39,8 @@ def query_rows(scenario: Scenario, side: Side, inputs: Sequence[DataFrame]) -> D
     if scenario.temporal:
         versions = sj.versions(right, key=streams.right.key, time=streams.right.time)
         same = F.expr(f"{streams.left.key} = {streams.right.key}")
-        return sj.temporal_join(left, versions, same, "left", as_of=streams.left.time)
+        # No other side puts its output in order.
+        return sj.temporal_join(left, versions, same, "left", as_of=streams.left.time, ordered=side.ordered)
     if side.engine == "spark" and not streams.has_key:
         return with_constant_key(left, right, streams.condition, scenario.how)
     if side.ordered:

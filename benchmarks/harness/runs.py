@@ -45,6 +45,11 @@ class Run:
         """Whether it finished within the time limit; if not, its record has no figures."""
         return not self.record.get("unfinished", False)
 
+    @property
+    def warm(self) -> "Run":
+        """The last run of the same process, or this one if the scenario does not warm up."""
+        return Run(self.record | self.record.get("warm", {}))
+
     def column(self, name: str) -> list[float] | None:
         """Return a figure of each batch, None if this side has no such figure."""
         batches: dict[str, list[float]] = self.record["batches"]

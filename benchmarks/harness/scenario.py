@@ -32,6 +32,7 @@ class Scenario:
         kind: what a run does.
         rounds: the maximum number of rounds.
         measured: the batches, by position, that represent the steady state, if not all of them do.
+        warms_up: whether the process runs the query again and again, and the warm figures are those of its last run.
         window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
         temporal: whether the right stream has the versions of a table, and a left row matches the one of its time.
         partitions: the number of tasks and of state stores.
@@ -49,6 +50,7 @@ class Scenario:
     window_ms: int | None = None
     temporal: bool = False
     partitions: int = PARTITIONS
+    warms_up: bool = False
 
     @property
     def is_timed(self) -> bool:

@@ -8,7 +8,7 @@ from harness.generate import band, history, hot_key, loaded, many_columns, price
 from harness.inputs import JoinType, Streams
 from harness.rates import rates
 from harness.scenario import HOUR_MS, LOOK_UPS, MILLION, Scenario, rows
-from harness.sides import BOTH_FILES, BUDGETS, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
+from harness.sides import AND_DEFAULT, BUDGETS, EQUAL_FILES, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
 from harness.steady import steady
 
 
@@ -70,6 +70,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
                 how,
                 sides=("ours-default", "ours-default-ordered"),
                 window_ms=million * HOUR_MS // MILLION,
+                warms_up=True,
             )
             for short, words, how in _W2_TYPES
         ),
@@ -143,6 +144,7 @@ def scenarios(scale: float) -> dict[str, Scenario]:
             "left_outer",
             sides=TEMPORAL,
             temporal=True,
+            warms_up=True,
         ),
     ]
     return {scenario.name: scenario for scenario in found}
@@ -242,16 +244,17 @@ def _many_columns(columns: int, scale: float) -> Scenario:
         "inner",
         many_columns(columns, batches, batch_rows),
         "inner",
-        sides=BOTH_FILES,
+        sides=EQUAL_FILES,
         measured=(batches // 3, batches),
+        warms_up=True,
     )
 
 
 def _sliding(name: str, title: str, load: int, batches: int, batch_rows: int, warm_up: int) -> Scenario:
     """Return small batches over a state of constant size: it keeps as much time as the first file covers."""
     streams = loaded(load, batches, batch_rows=batch_rows, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90)
-    sides = tuple(dict.fromkeys((*WITH_FILES, *BOTH_FILES)))
-    return Scenario(name, name, title, streams, "inner", sides=sides, measured=(warm_up + 1, batches + 1))
+    measured = (warm_up + 1, batches + 1)
+    return Scenario(name, name, title, streams, "inner", sides=AND_DEFAULT, measured=measured, warms_up=True)
 
 
 def _memory_scenarios(streams: Streams) -> list[Scenario]:

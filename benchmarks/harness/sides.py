@@ -97,13 +97,14 @@ FLOOR_OUR_FILES = "floor-our-files"
 FLOORS = (FLOOR, FLOOR_OUR_FILES)
 BUDGETS = ("ours-rocksdb-within", "ours-rocksdb-64m")
 WITH_STATE = ("with-state", "with-state-buckets")
-TEMPORAL = (*OURS, *WITH_STATE, FLOOR_OUR_FILES)
+TEMPORAL = (*OURS, "ours-default-ordered", *WITH_STATE, FLOOR_OUR_FILES)
 EVERY = (*SPARK, *OURS, *FLOORS)
 # All with the checkpoint files of streamjoin: nothing but the join and its state differs.
 SPARK_OUR_FILES = ("spark-default-our-files", "spark-rocksdb-changelog-our-files", "spark-rocksdb-v4-our-files")
 EQUAL_FILES = (*SPARK_OUR_FILES, *OURS, FLOOR_OUR_FILES)
+# In addition what Spark's user gets.
+AND_DEFAULT = ("spark-default", *EQUAL_FILES)
 # The effect of the files: the default stores and the floor also with those of the other.
-BOTH_FILES = ("spark-default", *EQUAL_FILES, "ours-default-spark-files", FLOOR)
 WITH_FILES = ("spark-default", "spark-default-our-files", *SPARK[1:], *OURS, "ours-default-spark-files", *FLOORS)
 
 

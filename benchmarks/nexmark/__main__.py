@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from harness.machine import environment, inherited, require_same
+from harness.measure import WARM_UP_SECONDS
 from harness.runs import Record, append, read, write
 from harness.sides import BY_NAME
 
@@ -79,6 +80,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--warm-up", type=float, default=0.75, help="share of the events before those that are measured"
     )
+    parser.add_argument(
+        "--warm-up-seconds", type=float, default=WARM_UP_SECONDS, help="that pass before these events (120)"
+    )
     parser.add_argument("--live-rate", type=int, default=10_000, help="events a second that arrive (10,000)")
     parser.add_argument("--live-seconds", type=int, default=240, help="for which they arrive (240)")
     parser.add_argument("--master", default="local[2]", help="of Spark; inputs have to be in a folder that all see")
@@ -98,6 +102,7 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.smoke:
         small = {"rounds": 1, "events": 100_000, "file_events": 10_000, "live_rate": 2000, "live_seconds": 10}
+        small["warm_up_seconds"] = 0
         vars(options).update(small)
         if options.results == RESULTS:
             options.results = options.work / "smoke.md"
@@ -153,7 +158,8 @@ def job_run(options: argparse.Namespace, setting: str, part: str, variant: str, 
     if options.kafka:
         conf["spark.jars"] = connector()
     conf |= dict(each.split("=", 1) for each in options.conf)
-    return Run(made, variant, side, part, options.work.resolve(), 1.0, conf)
+    work = options.work.resolve()
+    return Run(made, variant, side, part, work, 1.0, conf, options.warm_up, options.warm_up_seconds)
 
 
 def connector() -> str:

@@ -40,6 +40,9 @@ class Run:
         work: the folder for inputs, arrangements and checkpoints.
         seconds: from one file to the next while events arrive at a fixed rate.
         conf: settings of the session, in addition to those of the side.
+        share: of the events that comes before those that are measured, for the number of events a second.
+        warm_up: seconds that have to pass before these; until then, the query runs again and again. None pass with
+            Kafka, because a topic serves one run.
         kafka: address and topic, if events come from there.
     """
 
@@ -50,6 +53,8 @@ class Run:
     work: Path
     seconds: float
     conf: dict[str, str]
+    share: float = 0.75
+    warm_up: float = 0.0
     kafka: tuple[str, str] | None = None
 
 
@@ -66,20 +71,38 @@ def main() -> None:
 
 def measure(run: Run) -> Record:
     """Do a run, and return its figures."""
-    query, variant = BY_VARIANT[run.variant]
-    side = BY_NAME[run.side]
     inputs = generate(run.setting, run.work)
     work = run.work / "running"
     shutil.rmtree(work, ignore_errors=True)
-    spark = session(side, run.conf)
-    feed = feed_of(run, query, inputs, work)
-    create_views(spark, feed, query.reads, inputs)
-    measured = Measured(spark, run, query, variant, feed, inputs, work)
-    record = measured.run()
-    record["versions"] = versions(spark)
+    spark = session(BY_NAME[run.side], run.conf)
+    begun = time.perf_counter()
+    number = 0
+    while True:
+        passed = time.perf_counter() - begun
+        record = once(spark, run, inputs, work / str(number))
+        number += 1
+        if run.part != "throughput" or run.kafka or passed + before_measured(record, run) >= run.warm_up:
+            break
+    record |= {"runsBefore": number - 1, "versions": versions(spark)}
     spark.stop()
     shutil.rmtree(work, ignore_errors=True)
     return record
+
+
+def once(spark: SparkSession, run: Run, inputs: Path, work: Path) -> Record:
+    """Run the query from the beginning to the end."""
+    query, variant = BY_VARIANT[run.variant]
+    feed = feed_of(run, query, inputs, work)
+    create_views(spark, feed, query.reads, inputs)
+    record = Measured(spark, run, query, variant, feed, inputs, work).run()
+    shutil.rmtree(work)
+    return record
+
+
+def before_measured(record: Record, run: Run) -> float:
+    """Return the seconds that a run took before the events that are measured."""
+    steps = record["stepMs"]
+    return sum(steps[: round(len(steps) * run.share)]) / 1000
 
 
 def feed_of(run: Run, query: Query, inputs: Path, work: Path) -> Feed:

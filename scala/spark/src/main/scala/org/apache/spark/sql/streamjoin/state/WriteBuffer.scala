@@ -203,6 +203,7 @@ final private[state] class WriteBuffer(layout: RowLayout, initialWidth: Long, me
 
   /** The segments of a bucket, one after the other. */
   final private class Filling(val bucket: Long) {
+
     /** The bytes of each segment; those of the last one are in `last`. */
     private val sizes = mutable.ArrayBuffer.empty[Int]
     private var last = 0
