@@ -102,7 +102,7 @@ def once(spark: SparkSession, run: Run, inputs: Path, work: Path) -> Record:
 def before_measured(record: Record, run: Run) -> float:
     """Return the seconds that a run took before the events that are measured."""
     steps = record["stepMs"]
-    return sum(steps[: round(len(steps) * run.share)]) / 1000
+    return float(sum(steps[: round(len(steps) * run.share)])) / 1000
 
 
 def feed_of(run: Run, query: Query, inputs: Path, work: Path) -> Feed:
