@@ -3,6 +3,7 @@ package org.apache.spark.sql.streamjoin
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.streamjoin.front.sql.StreamJoinParser
 import org.apache.spark.sql.streamjoin.rules.batch.{
+  KeepFileReaders,
   PushFilters,
   ReadOneVersion,
   RecognizeJoins,
@@ -84,6 +85,8 @@ final class StreamJoinExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPlannerStrategy(StreamJoinStrategy(_))
     // Each batch: a join that has taken over one of Spark's replaces it once it has Spark's id.
     extensions.injectColumnar(_ => ReplaceTakenOverJoins)
+    // Each batch: files are read as in the batch before.
+    extensions.injectColumnar(_ => KeepFileReaders)
   }
 }
 
