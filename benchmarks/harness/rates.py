@@ -24,7 +24,7 @@ from harness.inputs import DISORDER_MICROS, MICROS_PER_ROW, Streams, Table, conn
 from harness.query import executed, marked, observed, query_rows, totals
 from harness.runs import Record
 from harness.scenario import Scenario, rows
-from harness.sides import EQUAL_FILES, Side
+from harness.sides import COMPARED, Side
 
 START_MICROS = 1_767_225_600_000_000
 BOUND_ROWS = 240_000
@@ -67,7 +67,7 @@ def rates(scale: float) -> Scenario:
         "minutes of event time, inner",
         streams(bound_rows),
         "inner",
-        sides=EQUAL_FILES,
+        sides=COMPARED,
         kind="rate",
     )
 

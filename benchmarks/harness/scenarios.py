@@ -8,7 +8,7 @@ from harness.generate import band, history, hot_key, loaded, many_columns, price
 from harness.inputs import JoinType, Streams
 from harness.rates import rates
 from harness.scenario import HOUR_MS, LOOK_UPS, MILLION, Scenario, rows
-from harness.sides import AND_DEFAULT, BUDGETS, EQUAL_FILES, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
+from harness.sides import BUDGETS, COMPARED, EQUAL_FILES, FLOORS, OURS, SPARK, TEMPORAL, WITH_FILES
 from harness.steady import steady
 
 
@@ -244,7 +244,7 @@ def _many_columns(columns: int, scale: float) -> Scenario:
         "inner",
         many_columns(columns, batches, batch_rows),
         "inner",
-        sides=EQUAL_FILES,
+        sides=COMPARED,
         measured=(batches // 3, batches),
         warms_up=True,
     )
@@ -254,7 +254,7 @@ def _sliding(name: str, title: str, load: int, batches: int, batch_rows: int, wa
     """Return small batches over a state of constant size: it keeps as much time as the first file covers."""
     streams = loaded(load, batches, batch_rows=batch_rows, bound_ms=load * 5, lag_rows=load * 3 // 2, matching=90)
     measured = (warm_up + 1, batches + 1)
-    return Scenario(name, name, title, streams, "inner", sides=AND_DEFAULT, measured=measured, warms_up=True)
+    return Scenario(name, name, title, streams, "inner", sides=EQUAL_FILES, measured=measured, warms_up=True)
 
 
 def _memory_scenarios(streams: Streams) -> list[Scenario]:

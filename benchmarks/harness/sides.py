@@ -103,7 +103,9 @@ EVERY = (*SPARK, *OURS, *FLOORS)
 # All with the checkpoint files of streamjoin: nothing but the join and its state differs.
 SPARK_OUR_FILES = ("spark-default-our-files", "spark-rocksdb-changelog-our-files", "spark-rocksdb-v4-our-files")
 EQUAL_FILES = (*SPARK_OUR_FILES, *OURS, FLOOR_OUR_FILES)
-# In addition what Spark's user gets.
+# Those that decide the goals of most scenarios.
+COMPARED = ("spark-default-our-files", "spark-rocksdb-changelog-our-files", "ours-default", FLOOR_OUR_FILES)
+# In addition to all with these files, what Spark's user gets.
 AND_DEFAULT = ("spark-default", *EQUAL_FILES)
 # The effect of the files: the default stores and the floor also with those of the other.
 WITH_FILES = ("spark-default", "spark-default-our-files", *SPARK[1:], *OURS, "ours-default-spark-files", *FLOORS)
