@@ -26,8 +26,8 @@ SPARKS_FILES = {FILES: "org.apache.spark.sql.execution.streaming.checkpointing.F
 OUR_FILES = {FILES: "org.apache.spark.sql.streamjoin.files.AtomicCheckpointFileManager"}
 # Some GB of rows, all of them in memory.
 WITHIN_BUDGET = {"spark.streamjoin.indexMemory": "4g", "spark.streamjoin.executorIndexMemory": "5g"}
-# 2: the session has our files and, with RocksDB, changelogs by default. 3: temporal joins do not put
-# their output in order, and a batch reads files as the one before.
+# 2: the session has our files and, with RocksDB, changelogs by default.
+# 3: temporal joins do not put their output in order; a batch reads files as the one before.
 OURS_NOW = 3
 PARTITIONS = 2
 CORES = 2

@@ -23,7 +23,7 @@ import org.apache.spark.util.SerializableConfiguration
 /**
  * Lets the scans of a batch read files as those of the batch before. Spark makes a function that
  * reads a file for each scan of each batch, and broadcasts all of Hadoop's settings with it, which
- * takes a good part of a small batch. Plans without operators of streamjoin stay as they are.
+ * takes a good part of a small batch. Plans without operators of streamjoin stay unchanged.
  *
  * It runs once all rules, also those of other extensions, have decided which scans are Spark's own.
  */
