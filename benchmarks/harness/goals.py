@@ -102,9 +102,9 @@ def _small(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
         batch = figures.measured(scenarios[name], ["triggerExecution"], statistic)
         text = f"small batches, {words}: ours-default <= {limit} ms"
         yield _limit(runs, text, Of(name, "ours-default", batch), limit, "ms", 0)
+        best = _sparks_best(runs, name, batch, SPARK_OUR_FILES)
         for ours in OURS:
             text = f"small batches, {words}: {ours} below Spark's best, equal files"
-            best = _sparks_best(runs, name, batch, SPARK_OUR_FILES)
             yield _compare(runs, text, Of(name, ours, batch), Of(name, best, batch), "ms")
     planning = figures.measured(scenarios[name], ["queryPlanning"], statistics.median)
     for ours in OURS:
@@ -115,9 +115,9 @@ def _small(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
 def _many_partitions(runs: Runs, scenarios: dict[str, Scenario]) -> Iterator[Goal]:
     name = "many-partitions"
     batch = figures.measured(scenarios[name], ["triggerExecution"], statistics.median)
+    best = _sparks_best(runs, name, batch, SPARK_OUR_FILES)
     for ours in OURS:
         text = f"many partitions: {ours} <= 0.1x Spark's best, equal files"
-        best = _sparks_best(runs, name, batch, SPARK_OUR_FILES)
         yield _ratio(runs, text, Of(name, ours, batch), Of(name, best, batch), _at_most(0.1))
         text = f"many partitions: {ours} <= 1.1x the floor, with the same files"
         yield _ratio(runs, text, Of(name, ours, batch), Of(name, FLOOR_OUR_FILES, batch), _at_most(1.1))

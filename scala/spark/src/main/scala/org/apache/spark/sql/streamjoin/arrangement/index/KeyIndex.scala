@@ -10,14 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.arrangement.storage.{Block, RowKey}
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
-/** A block that an index refers to. Its bytes may be dropped and reread. */
-private[streamjoin] trait LoadedBlock {
-  def bytes: Array[Byte]
-
-  /** Its bytes if they are in memory, or null. */
-  def bytesInMemory: Array[Byte]
-}
-
 /**
  * One partition of one index: the rows that each key has in every version from `oldest` to
  * `newest`. Tasks of many queries read it at the versions of their batches, while another task

@@ -198,10 +198,8 @@ final private[streamjoin] class LookUpTask(spec: LookUpSpec, hadoopConf: Configu
   private def mayMatch(row: InternalRow): Boolean = !spec.at.isEmpty && hasKey(row)
 
   /** The same rows, to be looked up faster. A row is valid until the next one is requested. */
-  def readAhead(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    def hash(row: InternalRow) = Option.when(mayMatch(row))(spec.wanted.hash(row))
-    new ReadAhead(rows, indexes.length, hash, indexOf)
-  }
+  def readAhead(rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    new ReadAhead(rows, spec.wanted, mayMatch, indexes.length, indexOf)
 
   /** A row is valid until the next one is requested. */
   def look(row: InternalRow): Iterator[InternalRow] =

@@ -3,20 +3,24 @@ package org.apache.spark.sql.streamjoin.arrangement.lookup
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.streamjoin.arrangement.index.{KeyGroup, KeyIndex}
+import org.apache.spark.sql.streamjoin.arrangement.storage.RowKey
 
 /**
  * Hands on rows that will be looked up, a group at a time, once what their look-ups need has been
  * read ([[KeyIndex.readAhead]]). A row is valid until the next one is requested.
  *
+ * @param key
+ *   position of the key in the rows
+ * @param isLookedUp
+ *   whether a row will be looked up
  * @param partitions
  *   number of partitions of the index
- * @param hashOf
- *   hash of the key of a row; none if the row is not looked up
  */
 final private[lookup] class ReadAhead(
     rows: Iterator[InternalRow],
+    key: RowKey,
+    isLookedUp: InternalRow => Boolean,
     partitions: Int,
-    hashOf: InternalRow => Option[Int],
     indexFor: Int => KeyIndex
 ) extends Iterator[InternalRow] {
   import ReadAhead._
@@ -38,7 +42,8 @@ final private[lookup] class ReadAhead(
     count = 0
     while (count < Rows && rows.hasNext) {
       keep(rows.next())
-      hashOf(group(count)).foreach { hash =>
+      if (isLookedUp(group(count))) {
+        val hash = key.hash(group(count))
         val partition = Math.floorMod(hash, partitions)
         if (keys(partition) == null) keys(partition) = new KeyGroup(Rows)
         keys(partition).add(hash)

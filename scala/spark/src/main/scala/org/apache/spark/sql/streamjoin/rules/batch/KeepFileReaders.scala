@@ -52,18 +52,15 @@ private[streamjoin] object KeepFileReaders extends ColumnarRule {
   }
 }
 
-/** The functions that read files, by session and by all that they depend on. */
+/** The functions that read files, by all that they depend on. */
 private[batch] object FileReaders {
   type Reader = PartitionedFile => Iterator[InternalRow]
 
   /**
-   * @param settings
-   *   of Hadoop and of the session: another broadcast once they have changed
    * @param queryConf
-   *   settings of the query, whose session is another one
+   *   settings of the query, whose session is not that of its source
    */
   final case class Scan(
-      settings: Broadcast[SerializableConfiguration],
       queryConf: Map[String, String],
       format: Class[_],
       dataSchema: StructType,
@@ -73,15 +70,17 @@ private[batch] object FileReaders {
       options: Map[String, String]
   )
 
-  /** As many as a session keeps: a filter may differ from batch to batch. */
+  /** The settings of Hadoop and of a session: another broadcast once they have changed. */
+  type Settings = Broadcast[SerializableConfiguration]
+
+  /** As many as are kept for the same settings: a filter may differ from batch to batch. */
   private val Most = 100
 
-  private val bySession =
-    Collections.synchronizedMap(new WeakHashMap[SparkSession, JMap[Scan, Reader]])
+  private val bySettings = Collections.synchronizedMap(new WeakHashMap[Settings, JMap[Scan, Reader]])
 
-  def reader(session: SparkSession, scan: Scan)(make: => Reader): Reader = {
-    val kept = bySession.computeIfAbsent(
-      session,
+  def reader(settings: Settings, scan: Scan)(make: => Reader): Reader = {
+    val kept = bySettings.computeIfAbsent(
+      settings,
       _ =>
         Collections.synchronizedMap(new LinkedHashMap[Scan, Reader](16, 0.75f, true) {
           override def removeEldestEntry(eldest: JMap.Entry[Scan, Reader]): Boolean = size > Most
@@ -113,7 +112,6 @@ private[batch] object FileReaders {
         hadoopConf: Configuration
     ): Reader = {
       val scan = Scan(
-        HadoopConf.of(session),
         SQLConf.get.getAllConfs,
         getClass,
         dataSchema,
@@ -122,7 +120,7 @@ private[batch] object FileReaders {
         filters,
         options
       )
-      reader(session, scan) {
+      reader(HadoopConf.of(session), scan) {
         super.buildReaderWithPartitionValues(
           session,
           dataSchema,

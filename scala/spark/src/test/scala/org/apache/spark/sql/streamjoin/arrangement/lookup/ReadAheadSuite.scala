@@ -12,13 +12,13 @@ class ReadAheadSuite extends AnyFunSuite {
   private val partitions = 3
   private val key = new RowKey(Array(Item.Schema.head.dataType), Array(0))
 
-  private def hashOf(row: InternalRow) = Option.unless(row.isNullAt(0))(key.hash(row))
+  private def hasKey(row: InternalRow) = !row.isNullAt(0)
 
   /** Each key below 500 once, in the partition of its hash. */
   private def indexes(block: ((LoadedBlock, Int)) => (LoadedBlock, Int) = identity): Seq[KeyIndex] =
     (0 until partitions).map { number =>
       val own = (0 until 500).map(each => Item(Some(each), "", 0)).filter { item =>
-        Math.floorMod(key.hash(Item.row(item)), partitions) == number
+        key.partition(Item.row(item), partitions) == number
       }
       val index = new KeyIndex(Item.Schema.length, key, 0)
       index.load(0, Iterator(block(MemoryBlock.of(own.map(_ -> 1)))))
@@ -42,10 +42,10 @@ class ReadAheadSuite extends AnyFunSuite {
       val items = (0 until count).map { at =>
         Item(Option.when(at % 7 != 0)(at * 31 % 700), "n" * (at % 5), at.toLong)
       }
-      val rows = new ReadAhead(reused(items), partitions, hashOf, all)
+      val rows = new ReadAhead(reused(items), key, hasKey, partitions, all)
       val found = rows.map { row =>
         probe.clear()
-        hashOf(row).foreach(hash => all(Math.floorMod(hash, partitions)).find(row, hash, 0, probe))
+        if (hasKey(row)) all(key.partition(row, partitions)).find(row, key.hash(row), 0, probe)
         Item.of(row.asInstanceOf[UnsafeRow]) -> probe.size
       }.toSeq
       assert(found == items.map(item => item -> item.key.count(_ < 500)), s"$count rows")
@@ -68,7 +68,7 @@ class ReadAheadSuite extends AnyFunSuite {
     }
     reads = 0
     val items = (0 until 100).map(each => Item(Some(each), "", 0))
-    assert(new ReadAhead(reused(items), partitions, hashOf, all).size == 100)
+    assert(new ReadAhead(reused(items), key, hasKey, partitions, all).size == 100)
     assert(reads == 0)
   }
 }
