@@ -329,13 +329,14 @@ $(CLASSES): $(ENVIRONMENT)/.installed | $(JAR)
 		--driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
 		examples/07_sql_file.py
 
+# Two lanes of CI may make it at once: each in its own folder, and the last step is a rename.
 $(FILES_JAR): $(TEST_FILES)/java/org/apache/spark/sql/streamjoin/LocalFilesWithoutProcesses.java \
 		$(TEST_FILES)/resources/core-site.xml | $(ENVIRONMENT)/.installed
-	rm -rf $(TOOLS)/test-files
-	mkdir -p $(TOOLS)/test-files
-	javac -proc:none -cp "$$(echo $(ENVIRONMENT)/lib/python*/site-packages/pyspark/jars)/*" -d $(TOOLS)/test-files $<
-	cp $(TEST_FILES)/resources/core-site.xml $(TOOLS)/test-files
-	jar --create --file $@ -C $(TOOLS)/test-files .
+	folder=$$(mktemp --directory $(TOOLS)/test-files-XXXXXX) && mkdir $$folder/classes && \
+		javac -proc:none -cp "$$(echo $(ENVIRONMENT)/lib/python*/site-packages/pyspark/jars)/*" -d $$folder/classes $< && \
+		cp $(TEST_FILES)/resources/core-site.xml $$folder/classes && \
+		jar --create --file $$folder/classes.jar -C $$folder/classes . && mv $$folder/classes.jar $@; \
+		status=$$?; rm -rf $$folder; exit $$status
 
 # Installs what a lock lists, each file with its hash. PySpark is built from source, with the tools of build.txt.
 LOCKS := project/locks
