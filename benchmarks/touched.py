@@ -10,6 +10,7 @@ Each scenario compares a query with a difficulty to the same query without it, i
 - ``behind``: a reader of the changes of an arrangement, many versions behind, or one.
 - ``scarce``: a delta join after its indexes ran out of room and have room again, or before that.
 - ``partitions``: ten rows for an arrangement with many partitions, or with four.
+- ``lifetimes``: an interval join whose rows say how long they live, milliseconds or weeks, or whose condition says it.
 
 Medians, and in brackets the least and the most. The table is in ``benchmarks/results/touched.md``.
 """
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from harness.changing import Feed, chance, maintained, session, spread
 from harness.machine import machine, project
-from harness.windows import ROCKSDB, Case, Run, closest, table
+from harness.windows import ROCKSDB, START, Case, Run, closest, table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -49,9 +50,10 @@ class Sizes:
     hot: int = 12_000
     behind: tuple[tuple[int, int], ...] = ((300, 100), (1_600, 200))
     partitions: tuple[int, ...] = (1_000, 10_000)
+    kept: int = 40
 
 
-SMALL = Sizes(500, 100, 20_000, 200, "1m", 20_000, 200, ((10, 10), (30, 20)), (50, 100))
+SMALL = Sizes(500, 100, 20_000, 200, "1m", 20_000, 200, ((10, 10), (30, 20)), (50, 100), 4)
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,67 @@ def partitions(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> li
     ]
 
 
-SCENARIOS = {scenario.__name__: scenario for scenario in (ties, beyond, keys, outer, behind, scarce, partitions)}
+class Auctions:
+    """An interval join of bids with the auctions that are open, of which ``kept`` batches are in state."""
+
+    delay = 4000
+
+    def __init__(self, spark: SparkSession, work: Path, sizes: Sizes, lifetime: int, until: str) -> None:
+        self.spark = spark
+        self.rows = sizes.facts
+        self.lifetime = lifetime
+        self.microseconds_a_row = (lifetime + self.delay) * 1000 / (sizes.kept * sizes.facts)
+        self.count = 0
+        self.auctions, self.bids = Feed(spark, work / "auctions"), Feed(spark, work / "bids")
+        self.put(sizes.kept * sizes.facts)
+        auctions = self.auctions.stream().withWatermark("t", f"{self.delay} milliseconds").alias("a")
+        bids = self.bids.stream().withWatermark("t", f"{self.delay} milliseconds").alias("b")
+        joined = auctions.join(bids, F.expr(f"a.id = b.auction AND b.t BETWEEN a.t AND {until}"))
+        writer = joined.select("a.id", "b.price").writeStream.format("noop")
+        self.query = writer.start(checkpointLocation=str(work / "checkpoint"))
+        self.query.processAllAvailable()
+
+    def put(self, count: int) -> None:
+        """Add a file of each stream; each bid is for an auction that is open."""
+        ids = self.spark.range(self.count, self.count + count, 1, 1)
+        micros = F.lit(START * 1_000_000) + F.floor(F.col("id") * self.microseconds_a_row)
+        end = F.timestamp_micros(micros + self.lifetime * 1000).alias("expires")
+        self.auctions.put(ids.select("id", F.timestamp_micros(micros).alias("t"), end))
+        open_now = max(1, int(self.lifetime * 1000 / self.microseconds_a_row))
+        auction = (F.col("id") - chance(1, open_now)).alias("auction")
+        self.bids.put(ids.select(auction, F.timestamp_micros(micros).alias("t"), F.col("id").alias("price")))
+        self.count += count
+
+    def batch(self) -> float:
+        """Return how long one more batch took."""
+        self.put(self.rows)
+        self.query.processAllAvailable()
+        progress = self.query.lastProgress
+        assert progress is not None
+        return float(progress["durationMs"]["triggerExecution"])
+
+
+def lifetimes(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[Line]:
+    """Rows that carry how long they live."""
+    lines = []
+    with settings(spark, spark__sql__streaming__noDataMicroBatches__enabled="false"):
+        for name, lifetime in (("300 milliseconds", 300), ("four weeks", 4 * 7 * 86_400 * 1000)):
+            constant = f"a.t + INTERVAL {lifetime} MILLISECONDS"
+            runs = [
+                Auctions(spark, work / f"{lifetime}-{number}", sizes, lifetime, until)
+                for number, until in enumerate((constant, "a.expires"))
+            ]
+            plain, hard = in_turns(rounds, *(run.batch for run in runs))
+            for run in runs:
+                run.query.stop()
+            kept = sizes.kept * sizes.facts
+            lines.append(Line(f"interval join, {kept:,} rows that carry a lifetime of {name}", plain, hard, times=1.5))
+    return lines
+
+
+SCENARIOS = {
+    scenario.__name__: scenario for scenario in (ties, beyond, keys, outer, behind, scarce, partitions, lifetimes)
+}
 
 
 def main() -> None:

@@ -87,7 +87,8 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         side: the side that runs it.
         conf: settings of this run, in addition to those of the side.
         inputs: the folder with the folders of all streams.
-        checkpoint: where the query keeps its checkpoint.
+        checkpoint: where the query keeps its checkpoint, each time in a folder of its own: a store that the last query
+            has not closed yet may still write.
         warm_up: seconds for which a scenario warms up, if it does.
     """
     more = {"spark.sql.shuffle.partitions": str(scenario.partitions)}
@@ -115,14 +116,14 @@ def cold_and_warm(
     """
     started = time.perf_counter()
     unmeasured = replace(scenario, kind="time")
-    first = whole_input(spark, unmeasured, side, inputs, checkpoint)
+    first = whole_input(spark, unmeasured, side, inputs, checkpoint / "0")
     runs = 1
     while time.perf_counter() - started < warm_up:
-        shutil.rmtree(checkpoint)
-        whole_input(spark, unmeasured, side, inputs, checkpoint)
+        shutil.rmtree(checkpoint / str(runs - 1), ignore_errors=True)
+        whole_input(spark, unmeasured, side, inputs, checkpoint / str(runs))
         runs += 1
-    shutil.rmtree(checkpoint)
-    last = whole_input(spark, scenario, side, inputs, checkpoint)
+    shutil.rmtree(checkpoint / str(runs - 1), ignore_errors=True)
+    last = whole_input(spark, scenario, side, inputs, checkpoint / str(runs))
     for name in ("counts", "hash"):
         if last[name] != first[name]:
             sys.exit(f"{scenario.name}, {side.name}: the first run had {name} {first[name]}, the last one {last[name]}")

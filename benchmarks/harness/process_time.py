@@ -167,7 +167,7 @@ class ProcessTime:
             query.stop()
         if side != "broadcast":
             observed = [batch["observedMetrics"]["totals"] for batch in batches]
-        shutil.rmtree(checkpoint)
+        shutil.rmtree(checkpoint, ignore_errors=True)
         return self.judged(side, batches, observed[: len(batches)])
 
     def judged(self, side: str, batches: list[dict[str, Any]], observed: list[dict[str, Any]]) -> Measured:

@@ -146,7 +146,8 @@ def highest_rate(spark: SparkSession, scenario: Scenario, side: Side, checkpoint
     trials: list[Record] = []
 
     def keeps_up(rate: int) -> bool:
-        trial = Trial(spark, scenario, side, checkpoint, rate // 2)
+        # A store that the last trial has not closed yet may still write into its folder.
+        trial = Trial(spark, scenario, side, checkpoint / str(len(trials)), rate // 2)
         trials.append(trial.run())
         return bool(trials[-1]["keptUp"])
 
@@ -163,7 +164,7 @@ class Trial:
         spark: the session.
         scenario: the join.
         side: which engine.
-        checkpoint: the folder of the checkpoint, which is removed.
+        checkpoint: the folder of the checkpoint, which is removed at the end.
         batch_rows: rows of each stream in a batch.
     """
 
@@ -182,7 +183,6 @@ class Trial:
 
     def run(self) -> Record:
         """Run it, and return what it did."""
-        shutil.rmtree(self.checkpoint, ignore_errors=True)
         writer = self.rows.writeStream.format("noop").option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(processingTime="1 second").start()
         self._follow(query)
