@@ -12,16 +12,16 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import runs as store
+from harness.commands import continued_command, new_command
 from harness.inputs import Streams, expected_asof, expected_join, expected_union, generate
-from harness.machine import environment, inherited, require_same
+from harness.machine import environment, inherited
 from harness.rates import expected_at
 from harness.report import report
-from harness.runs import Record, Run, Runs, origin
+from harness.runs import Record, Run, Runs
 from harness.scenario import Scenario, current
 from harness.scenarios import SELECTIONS, scenarios
 from harness.sides import BY_NAME, FLOORS, PARTITIONS, Side
@@ -235,24 +235,6 @@ def results(job: Job, record: Record, work: Path) -> list[tuple[list[int], list[
 def at_rate(job: Job, streams: Streams, count: int) -> list[int]:
     """Return what DuckDB counts for a trial that read so many rows of each stream."""
     return [2 * count, count] if job.side.engine == "floor" else expected_at(streams, count)
-
-
-def new_command(records: list[Record], chosen: set[str]) -> tuple[str, list[Record]]:
-    """Return a name for this command, and the records without those of the chosen scenarios."""
-    return datetime.now(UTC).isoformat(timespec="seconds"), [r for r in records if r["scenario"] not in chosen]
-
-
-def continued_command(records: list[Record], chosen: set[str]) -> tuple[str, list[Record]]:
-    """Return the name of the last command, and the records without what earlier ones have of the chosen scenarios.
-
-    It ends the benchmark if the last command was on another machine, kernel or jar.
-    """
-    if not records:
-        return new_command(records, chosen)
-    last = records[-1]
-    require_same(last["environment"])
-    kept = [record for record in records if record["scenario"] not in chosen or origin(record) == origin(last)]
-    return last.get("run", ""), kept
 
 
 def continued(before: Record, after: Record) -> Record:

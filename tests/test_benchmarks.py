@@ -14,6 +14,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 import run
 from harness import inputs, machine
+from harness.commands import continued_command, new_command
 from harness.cpu import (
     DRIVER,
     GC,
@@ -389,7 +390,7 @@ def test_a_part_has_results_of_its_own() -> None:
 
 def test_a_command_replaces_all_sides_of_its_scenarios() -> None:
     old = [record("w2f", "spark-default", 1), record("evict", "ours-default", 1)]
-    command, kept = run.new_command(old, {"w2f"})
+    command, kept = new_command(old, {"w2f"})
     assert command > "2026"
     assert kept == old[1:]
 
@@ -400,11 +401,11 @@ def test_a_command_is_continued_on_the_same_machine_and_jar(monkeypatch: pytest.
     monkeypatch.setattr(machine, "project", lambda: {"streamjoin": "jar"})
     older = [record("w2f", "spark-default", 1, run="zeroth"), record("evict", "ours-default", 1, run="zeroth")]
     last = record("w2f", "ours-default", 1)
-    assert run.continued_command([*older, last], {"w2f"}) == ("first", [older[1], last])
-    assert run.continued_command([], {"w2f"})[1] == []
+    assert continued_command([*older, last], {"w2f"}) == ("first", [older[1], last])
+    assert continued_command([], {"w2f"})[1] == []
     monkeypatch.setattr(machine, "machine", lambda: now | {"OS": "new kernel"})
     with pytest.raises(SystemExit, match=r"OS: o, now new kernel\. Run it without --resume"):
-        run.continued_command([last], {"w2f"})
+        continued_command([last], {"w2f"})
 
 
 def test_the_result_of_each_trial_is_compared(tmp_path: Path) -> None:

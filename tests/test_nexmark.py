@@ -19,6 +19,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 from nexmark.feeds import FileFeed, events, records
 from nexmark.generator import FAR, KINDS, Setting, connect, generate, rows
 from nexmark.queries import BY_VARIANT, answer
+from nexmark.report import report
 from nexmark.running import arrange, create_views, result
 
 # Twelve seconds of events, so that a window ends before the closing rows.
@@ -162,3 +163,53 @@ def test_records_have_the_rows_of_the_files(spark: SparkSession, inputs: Path) -
     for kind in KINDS:
         files = spark.read.parquet(str(inputs / kind))
         assert Counter(events(topic, kind).collect()) == Counter(files.collect())
+
+
+def of_run(variant: str, side: str, number: int, seconds: float, **more: object) -> dict[str, object]:
+    """Return the record of a run whose four files take so many seconds each."""
+    return {
+        "run": "one",
+        "scenario": "long, q9",
+        "setting": "long",
+        "part": "throughput",
+        "variant": variant,
+        "side": side,
+        "round": number,
+        "sizes": {"events": 4000, "rate": 500, "in_flight": 100, "file_events": 1000},
+        "stepMs": [1000 * seconds] * 4,
+        "batches": {"inputRows": [1000] * 4, "stateRows": [7] * 4},
+        "inSteps": False,
+        "arrangedRows": 0,
+        "lost": 0,
+        "environment": {"date": "2026-11-29", "streamjoin": "jar", "OS": "o"},
+    } | more
+
+
+def test_the_tables_compare_with_sparks_best_that_loses_nothing() -> None:
+    records = [
+        record
+        for number in (1, 2, 3)
+        for record in (
+            of_run("q9", "spark-default", number, 0.1, lost=5),
+            of_run("q9-bounded", "spark-default", number, 1.0),
+            of_run("q9-bounded", "spark-rocksdb-v4", number, 2.0),
+            of_run("q9", "ours-default", number, 0.2 + number / 100),
+        )
+    ]
+    records.append(of_run("q9-bounded", "ours-default", 1, 0, unfinished=True, wall=300.0))
+    older = [record | {"run": "before"} for record in records]
+    page = report([*older, *records], 0.75)
+    lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in page.splitlines() if "|" in line]
+    (published,) = [line for line in lines if line[0] == "q9, as published" and line[-1] == "yes"]
+    assert published[1:] == [
+        "4.5 (4.3 to 4.8)",
+        "spark-default, constant bound added",
+        "1.0",
+        "4.55 (4.35 to 4.76)",
+        ">= 4",
+        "yes",
+    ]
+    (lost,) = [line for line in lines if line[:2] == ["q9, as published", "spark-default"]]
+    assert lost[2:7] == ["10.0", "10.0", "7", "-", "5"]
+    (ended,) = [line for line in lines if line[:2] == ["q9, constant bound added", "ours-default"]]
+    assert ended[2] == "> 300 s"

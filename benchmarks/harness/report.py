@@ -137,7 +137,7 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     """Return the heading, the result and the table of a scenario."""
     sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
     yield f"## {scenario.name}"
-    yield f"{scenario.title}. {_origin([run.record for side in sides for run in runs.of(scenario.name, side)])}"
+    yield f"{scenario.title}. {origin_line([run.record for side in sides for run in runs.of(scenario.name, side)])}"
     joins = (run for side in sides if side not in FLOORS for run in runs.of(scenario.name, side) if run.finished)
     if scenario.kind != "rate" and (join := next(joins, None)) is not None:
         rows, (out, pairs) = join.record["inputRows"], join.record["counts"]
@@ -145,7 +145,7 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     yield table(["", *sides], _lines(runs, scenario, sides))
 
 
-def _origin(records: list[Record]) -> str:
+def origin_line(records: list[Record]) -> str:
     """Return when the runs of a table were, with which jar and kernel."""
     dates = [record["environment"]["date"] for record in records]
     where = records[0]["environment"]

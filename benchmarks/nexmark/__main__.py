@@ -1,10 +1,10 @@
 """Nexmark's queries with joins, by Spark's own join and by streamjoin: ``make bench-nexmark``.
 
 Each run is a process of its own, on the same files and with the same session settings. The rounds of a query go over
-its sides in turn. The number of rows of each run and the sum of their checksums are compared with DuckDB's. A
-difference ends the benchmark, except for variants of which it is known that Spark's own join loses rows; the tables
-show how many. Each run is kept in ``benchmarks/results/nexmark.jsonl`` as soon as it has ended, and the
-tables in ``benchmarks/results/nexmark.md``.
+its sides in turn. A table has runs of one command only: to measure a query in a setting removes its earlier runs. The
+number of rows of each run and the sum of their checksums are compared with DuckDB's. A difference ends the benchmark,
+except for variants of which it is known that Spark's own join loses rows; the tables show how many. Each run is kept in
+``benchmarks/results/nexmark.jsonl`` as soon as it has ended, and the tables in ``benchmarks/results/nexmark.md``.
 """
 
 import argparse
@@ -15,14 +15,15 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from harness.machine import environment, inherited, require_same
+from harness.commands import continued_command, new_command
+from harness.machine import environment, inherited
 from harness.measure import WARM_UP_SECONDS
 from harness.runs import Record, append, read, write
 from harness.sides import BY_NAME
 
 from nexmark.generator import Setting, generate
 from nexmark.measure import PARTS, Run
-from nexmark.queries import BY_VARIANT, expected
+from nexmark.queries import ALL, BY_VARIANT, Query, Variant, expected
 from nexmark.report import report
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "nexmark.md"
@@ -41,6 +42,11 @@ class Job:
     run: Run
 
     @property
+    def scenario(self) -> str:
+        """The query in its setting: what one table is about."""
+        return f"{self.setting}, {BY_VARIANT[self.run.variant][0].name}"
+
+    @property
     def title(self) -> str:
         """What it is, for the reader."""
         return f"{self.setting}, {self.run.part}, {self.run.variant}, round {self.round}, {self.run.side}"
@@ -51,13 +57,11 @@ def main() -> None:
     options = parse_arguments()
     file = options.results.with_suffix(".jsonl")
     if not options.report_only:
-        file.parent.mkdir(parents=True, exist_ok=True)
         jobs = plan(options)
-        done = read(file) if options.resume else []
-        if done:
-            require_same(done[-1]["environment"])
+        chosen = {job.scenario for job in jobs}
+        command, done = (continued_command if options.resume else new_command)(read(file), chosen)
         write(file, done)
-        run_all(jobs, file, done, options)
+        run_all(jobs, file, done, options, command)
     options.results.write_text(report(read(file), options.warm_up))
     print(options.results.read_text())
 
@@ -66,8 +70,8 @@ def parse_arguments() -> argparse.Namespace:
     """Return the arguments of the command line."""
     default = Setting()
     parser = argparse.ArgumentParser(description="Nexmark's queries with joins, on Spark.")
-    parser.add_argument("--queries", nargs="+", metavar="NAME", help="only these, such as q9, or variants: q9-bounded")
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS, help="of the auctions' lifetimes")
+    parser.add_argument("--queries", nargs="+", metavar="NAME", help="only these, such as q9")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS, help="of how long auctions live")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=(*SPARK, *OURS), help="only these")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default: 3)")
@@ -84,7 +88,7 @@ def parse_arguments() -> argparse.Namespace:
         "--warm-up-seconds", type=float, default=WARM_UP_SECONDS, help="that pass before these events (120)"
     )
     parser.add_argument("--live-rate", type=int, default=10_000, help="events a second that arrive (10,000)")
-    parser.add_argument("--live-seconds", type=int, default=240, help="for which they arrive (240)")
+    parser.add_argument("--live-seconds", type=int, default=180, help="for which they arrive (180)")
     parser.add_argument("--master", default="local[2]", help="of Spark; inputs have to be in a folder that all see")
     parser.add_argument("--partitions", type=int, default=2, help="of shuffles and of the state (2)")
     parser.add_argument("--memory", default="6g", help="of the driver (6g)")
@@ -110,35 +114,34 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> list[Job]:
-    """Return the runs in their order: by setting, part, variant, round and side."""
+    """Return the runs in their order: by query, setting, part, round, variant and side."""
     return [
-        Job(setting, number, job_run(options, setting, part, variant, side))
+        Job(setting, number, job_run(options, setting, part, variant.file, side))
+        for query in chosen(options.queries)
         for setting in options.settings
+        if options.queries or query.expires or setting == "published"
         for part in options.parts
-        for variant in chosen(options.queries)
         # Neither the heap nor the batches at a fixed rate are compared round by round.
         for number in range(1, 1 + (options.rounds if part == "throughput" else 1))
+        for variant in query.variants
         for side in options.sides
-        if runs(variant, side)
+        if runs(query, variant, side)
     ]
 
 
-def chosen(names: list[str] | None) -> list[str]:
-    """Return the variants of these names, or of the queries with these names; all of them without names."""
-    unknown = set(names or ()) - {*BY_VARIANT, *(query.name for query, _ in BY_VARIANT.values())}
-    if unknown:
-        sys.exit(f"No such query: {', '.join(sorted(unknown))}. There are: {', '.join(BY_VARIANT)}")
-    return [
-        variant for variant, (query, _) in BY_VARIANT.items() if not names or variant in names or query.name in names
-    ]
+def chosen(names: list[str] | None) -> list[Query]:
+    """Return the queries with these names; all of them without names."""
+    by_name = {query.name: query for query in ALL}
+    if unknown := set(names or ()) - set(by_name):
+        sys.exit(f"No such query: {', '.join(sorted(unknown))}. There are: {', '.join(by_name)}")
+    return [query for query in ALL if not names or query.name in names]
 
 
-def runs(name: str, side: str) -> bool:
-    """Tell whether a side runs a variant: one without state runs once by each engine."""
-    variant = BY_VARIANT[name][1]
+def runs(query: Query, variant: Variant, side: str) -> bool:
+    """Tell whether a side runs a variant."""
     if BY_NAME[side].engine == "ours":
         return variant.ours
-    return variant.spark and (variant.store or side == SPARK[0])
+    return variant.spark and (side == SPARK[0] or query.stores(variant))
 
 
 def job_run(options: argparse.Namespace, setting: str, part: str, variant: str, side: str) -> Run:
@@ -171,12 +174,14 @@ def connector() -> str:
     return ",".join(str(jar) for jar in connector_jars(root / ".tools"))
 
 
-def run_all(jobs: list[Job], file: Path, done: list[Record], options: argparse.Namespace) -> None:
+def run_all(jobs: list[Job], file: Path, done: list[Record], options: argparse.Namespace, command: str) -> None:
     """Do the runs, and keep each as soon as it has ended. A side that takes longer than the limit is not run again."""
     known = {key(record) for record in done}
     ended = {key(record)[:-1] for record in done if record.get("unfinished")}
     for number, job in enumerate(jobs, 1):
         own: Record = {
+            "run": command,
+            "scenario": job.scenario,
             "setting": job.setting,
             "part": job.run.part,
             "variant": job.run.variant,

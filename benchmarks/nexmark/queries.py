@@ -54,6 +54,11 @@ class Variant:
         """Whether its rows are changes, with a column ``_diff``."""
         return self.file.endswith("-delta")
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether Spark's own join keeps nothing forever and loses no rows."""
+        return not self.keeps and not self.loses
+
 
 @dataclass(frozen=True)
 class Query:
@@ -67,6 +72,8 @@ class Query:
         times: columns of its result that are times.
         variants: how it is run; the first one is the published text, as far as Spark runs it.
         answer: the SQL file that DuckDB runs.
+        expires: whether it matters how long an auction lives.
+        goal: how many times as fast as Spark's own join streamjoin should be; None without a goal.
     """
 
     name: str
@@ -76,6 +83,16 @@ class Query:
     times: tuple[str, ...]
     variants: tuple[Variant, ...]
     answer: str
+    expires: bool = False
+    goal: float | None = None
+
+    def stores(self, variant: Variant) -> bool:
+        """Tell whether Spark runs a variant with all of its state stores, or only with the default one.
+
+        The latter is for what has no state, and for what keeps rows forever or loses some if another variant does not.
+        """
+        sound = any(other.spark and other.is_sound for other in self.variants)
+        return variant.store and (variant.is_sound or not sound)
 
 
 def _unbounded(name: str, keeps: str = FOREVER) -> Variant:
@@ -113,6 +130,7 @@ ALL = (
         ("dateTime",),
         (_too_early("q4"), Variant("q4-bounded", _CONSTANT)),
         "q4",
+        expires=True,
     ),
     Query(
         "q7",
@@ -122,6 +140,7 @@ ALL = (
         ("dateTime",),
         (Variant("q7", "as published", keeps="all bids and maxima"), Variant("q7-bounded", "time of the window")),
         "q7-duckdb",
+        goal=4,
     ),
     Query(
         "q8",
@@ -131,6 +150,7 @@ ALL = (
         ("starttime",),
         (Variant("q8", "as published"),),
         "q8-duckdb",
+        goal=4,
     ),
     Query(
         "q9",
@@ -140,6 +160,8 @@ ALL = (
         ("dateTime", "expires", "bid_dateTime"),
         (_too_early("q9"), Variant("q9-bounded", _CONSTANT)),
         "q9",
+        expires=True,
+        goal=4,
     ),
     Query(
         "q13",
@@ -161,6 +183,8 @@ ALL = (
         ("bid_dateTime", "auction_dateTime", "expires"),
         (_unbounded("q20"), Variant("q20-bounded", _OF_GENERATOR)),
         "q20",
+        expires=True,
+        goal=4,
     ),
     Query(
         "q23",

@@ -4,10 +4,11 @@ import math
 import statistics
 from collections.abc import Callable
 
-from harness.report import environment, table
-from harness.runs import Record, percentile
+from harness.report import environment, origin_line, table
+from harness.runs import Of, Record, Run, Runs, one_run, percentile, spread
+from harness.sides import BY_NAME
 
-from nexmark.queries import ALL, Query, Variant
+from nexmark.queries import ALL, BY_VARIANT, Query
 
 Figure = Callable[[Record, float], float | None]
 
@@ -24,12 +25,21 @@ def report(records: list[Record], warm_up: float) -> str:
         records: of all runs.
         warm_up: the share of the events before those that are measured.
     """
+    records = one_run(records)
     if not records:
         return "# Nexmark\n\nNothing has run yet.\n"
-    parts = ["# Nexmark", environment(records)]
+    parts = [
+        "# Nexmark",
+        environment(records),
+        "All sides of a query are of one command, machine, kernel and jar, and take turns in each round. Values are "
+        "medians of the rounds with the least and the most; a ratio is of the same round.",
+    ]
     for setting, title in TITLES.items():
         if found := [record for record in records if record["setting"] == setting]:
-            parts += [f"## {title}", sizes(found), *tables(found, warm_up)]
+            parts += [f"## {title}", sizes(found), *summary(found, warm_up)]
+            for query in ALL:
+                if own := [record for record in found if BY_VARIANT[record["variant"]][0] is query]:
+                    parts += section(query, own, warm_up)
     return "\n\n".join(parts) + "\n"
 
 
@@ -45,57 +55,84 @@ def sizes(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
-def tables(records: list[Record], warm_up: float) -> list[str]:
-    """Return the tables of a setting, each with a line for each variant and a column for each side."""
-    named: list[tuple[str, str, Figure, str]] = [
-        ("Warm: thousand events a second, median (least to most)", "throughput", events_per_second, ",.1f"),
-        ("Warm: thousand rows read a second, median", "throughput", rows_per_second, ",.1f"),
-        ("Most rows in the state (arranged rows in parentheses)", "throughput", state_rows, ",.0f"),
-        ("Most heap after a collection, MB", "heap", heap, ",.0f"),
-        ("Batches at a fixed rate: p50, ms", "live", batch_ms(0.5), ",.0f"),
-        ("Batches at a fixed rate: p99, ms", "live", batch_ms(0.99), ",.0f"),
-        ("At a fixed rate: seconds from the last event to its result", "live", behind, ",.1f"),
-    ]
-    parts = []
-    for title, part, figure, form in named:
-        found = [record for record in records if record["part"] == part]
-        if found:
-            parts += [f"### {title}", _table(found, figure, form, warm_up)]
-    return parts
+def summary(records: list[Record], warm_up: float) -> list[str]:
+    """Return a table with a line for each variant of streamjoin next to Spark's best, if their speed was measured."""
+    runs = Runs(r | {"side": _side(r)} for r in records if r["part"] == "throughput")
 
+    def speed(run: Run) -> float | None:
+        return events_per_second(run.record, warm_up) if run.finished else None
 
-def _table(records: list[Record], figure: Figure, form: str, warm_up: float) -> str:
-    sides = list(dict.fromkeys(record["side"] for record in records))
     lines = []
     for query in ALL:
-        for variant in query.variants:
-            own = [record for record in records if record["variant"] == variant.file]
-            if own:
-                cells = [_cell([r for r in own if r["side"] == side], figure, form, warm_up) for side in sides]
-                lines.append([_name(query, variant), *cells])
-    return table(["", *sides], lines)
+        own = {_side(r): r for r in records if BY_VARIANT[r["variant"]][0] is query and r["part"] == "throughput"}
+        if not own:
+            continue
+        name = next(iter(own.values()))["scenario"]
+        lossless = [side for side, record in own.items() if not _is_ours(record) and not record.get("lost")]
+        best = runs.best(name, [side for side in lossless if runs.finished(name, side)], speed)
+        for side in (side for side, record in own.items() if _is_ours(record)):
+            ratios = runs.ratios(Of(name, side, speed), Of(name, best, speed)) if best else []
+            median = statistics.median(ratios) if ratios else 0
+            lines.append(
+                [
+                    _name(query, own[side]),
+                    _shown(runs.values(name, side, speed), ",.1f"),
+                    f"{own[best]['side']}, {BY_VARIANT[own[best]['variant']][1].how}" if best else "-",
+                    _shown(runs.values(name, best, speed), ",.1f") if best else "-",
+                    _shown(ratios, ".2f"),
+                    f">= {query.goal:g}" if query.goal else "-",
+                    "-" if not query.goal or not ratios else ("yes" if median >= query.goal else "**no**"),
+                ]
+            )
+    if not lines:
+        return []
+    header = ["", "streamjoin, k events/s", "Spark's best", "k events/s", "x", "goal", "met"]
+    return ["Warm, thousand events a second; of Spark's runs, the fastest that lost no rows:", table(header, lines)]
 
 
-def _name(query: Query, variant: Variant) -> str:
-    keeps = f"; Spark keeps {variant.keeps}" if variant.keeps else ""
+def section(query: Query, records: list[Record], warm_up: float) -> list[str]:
+    """Return the heading of a query and its table, with a line for each side of each variant."""
+    named: list[tuple[str, str, Figure, str]] = [
+        ("k events/s, warm", "throughput", events_per_second, ",.1f"),
+        ("k rows read/s, warm", "throughput", rows_per_second, ",.1f"),
+        ("most rows in state", "throughput", state_rows, ",.0f"),
+        ("rows in arrangements", "throughput", arranged_rows, ",.0f"),
+        ("rows lost", "throughput", lost_rows, ",.0f"),
+        ("heap, MB", "heap", heap, ",.0f"),
+        ("p50, ms", "live", batch_ms(0.5), ",.0f"),
+        ("p99, ms", "live", batch_ms(0.99), ",.0f"),
+        ("last result, s", "live", behind, ",.1f"),
+    ]
+    lines = []
+    for variant, side in dict.fromkeys((record["variant"], record["side"]) for record in records):
+        own = [record for record in records if (record["variant"], record["side"]) == (variant, side)]
+        cells = [_cell([r for r in own if r["part"] == part], figure, form, warm_up) for _, part, figure, form in named]
+        lines.append([_name(query, own[0]), side, *cells])
+    return [f"### {query.title}", origin_line(records), table(["", "side", *(each[0] for each in named)], lines)]
+
+
+def _side(record: Record) -> str:
+    return f"{record['variant']}, {record['side']}"
+
+
+def _is_ours(record: Record) -> bool:
+    return BY_NAME[record["side"]].engine == "ours"
+
+
+def _name(query: Query, record: Record) -> str:
+    variant = BY_VARIANT[record["variant"]][1]
+    keeps = f"; keeps {variant.keeps}" if variant.keeps and not _is_ours(record) else ""
     return f"{query.name}, {variant.how}{keeps}"
 
 
+def _shown(values: list[float], form: str) -> str:
+    return spread(values, form) if values else "-"
+
+
 def _cell(records: list[Record], figure: Figure, form: str, warm_up: float) -> str:
-    if not records:
-        return "-"
     if any(record.get("unfinished") for record in records):
-        return f"not finished after {records[0]['wall']:.0f} s"
-    values = [value for record in records if (value := figure(record, warm_up)) is not None]
-    if not values:
-        return "-"
-    text = f"{statistics.median(values):{form}}"
-    if len(values) > 1 and figure is events_per_second:
-        text += f" ({min(values):{form}} to {max(values):{form}})"
-    if lost := max(record["lost"] for record in records):
-        text += f", {lost:,} rows lost"
-    arranged = records[0]["arrangedRows"]
-    return text + (f" ({arranged:,})" if figure is state_rows and arranged else "")
+        return f"> {records[0]['wall']:.0f} s"
+    return _shown([value for record in records if (value := figure(record, warm_up)) is not None], form)
 
 
 def _warm(record: Record, warm_up: float) -> range:
@@ -124,6 +161,16 @@ def rows_per_second(record: Record, warm_up: float) -> float | None:
 def state_rows(record: Record, warm_up: float) -> float | None:
     """Return the most rows that the state of the query had after a batch."""
     return float(max(record["batches"]["stateRows"]))
+
+
+def arranged_rows(record: Record, warm_up: float) -> float | None:
+    """Return the rows of all arrangements that the query reads, at the end."""
+    return float(record["arrangedRows"]) or None
+
+
+def lost_rows(record: Record, warm_up: float) -> float | None:
+    """Return how many of DuckDB's rows are missing."""
+    return float(record["lost"]) or None
 
 
 def heap(record: Record, warm_up: float) -> float | None:
