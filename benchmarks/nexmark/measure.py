@@ -95,7 +95,8 @@ def once(spark: SparkSession, run: Run, inputs: Path, work: Path) -> Record:
     feed = feed_of(run, query, inputs, work)
     create_views(spark, feed, query.reads, inputs)
     record = Measured(spark, run, query, variant, feed, inputs, work).run()
-    shutil.rmtree(work)
+    # A store that is not closed yet may still write into it.
+    shutil.rmtree(work, ignore_errors=True)
     return record
 
 
