@@ -13,7 +13,7 @@ from conftest import ROOT
 sys.path.append(str(ROOT / "benchmarks"))
 
 import run
-from harness import inputs, machine
+from harness import figures, inputs, machine
 from harness.commands import continued_command, new_command
 from harness.cpu import (
     DRIVER,
@@ -34,6 +34,7 @@ from harness.cpu import (
 )
 from harness.figures import extra
 from harness.goals import goals, look_ups
+from harness.measure import warm_batches
 from harness.picture import COLORS
 from harness.rates import MEASURED, enough, expected_at, highest, hopeless
 from harness.report import report
@@ -376,6 +377,26 @@ def test_a_report_shows_warm_next_to_cold(tmp_path: Path) -> None:
     assert "not measured" in summary
     assert "## With equal checkpoint files, all written by streamjoin" in text
     assert (tmp_path / "headline-x0.001.svg").exists()
+
+
+def test_batches_count_as_warm_from_a_time() -> None:
+    batches = {"numInputRows": [9.0] * 10 + [1.0], "triggerExecution": [1000.0] * 11}
+    order = ALL["order-inner"]
+    assert order.steady(batches["numInputRows"]) == [3, 4, 5, 6, 7, 8, 9]
+    assert len(warm_batches(order, batches, -5)["numInputRows"]) == 7
+    assert warm_batches(order, batches, 8)["triggerExecution"] == [1000.0] * 2
+    assert warm_batches(order, batches, 60) == {"numInputRows": [], "triggerExecution": []}
+    assert ALL["small-batches"].steady([5.0] * 30) == list(range(21, 30))
+
+
+def test_warm_figures_are_of_the_batches_that_count() -> None:
+    scenario = ALL["small-batches"]
+    warm = {"batches": {"numInputRows": [100.0, 100.0], "triggerExecution": [20.0, 30.0]}}
+    cold, both = (Runs([record("small-batches", "ours-default", 1, **more)]).all()[0] for more in ({}, {"warm": warm}))
+    assert figures.warm(scenario)(cold) == 2000
+    assert figures.warm(scenario)(both) == 4000
+    assert figures.measured(scenario, ["triggerExecution"], max)(both) == 30
+    assert figures.measured(scenario, ["queryPlanning"], max)(both) is None
 
 
 def arguments(**chosen: Any) -> argparse.Namespace:

@@ -1,6 +1,5 @@
 """The figures that the tables show and the goals are about, each a function of one run."""
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,7 +8,7 @@ from harness.cpu import SPENT
 from harness.runs import Run, Value, percentile
 from harness.scenario import MILLION, Scenario
 from harness.sides import CORES
-from harness.steady import GROUPS, LEFT_OUT
+from harness.steady import GROUPS
 
 MB = 1_000_000
 
@@ -45,17 +44,24 @@ def warm_rows_per_second(run: Run) -> float | None:
     return _speed(run, _full_batches(run)[2:])
 
 
-def warm(scenario: Scenario) -> Value:
-    """Return the rows over the time in the steady batches, or in full batches without the first 30 % of them.
+def steady(scenario: Scenario, run: Run, name: str) -> list[float] | None:
+    """Return a figure of each steady batch, None if this side has no such figure.
 
-    A scenario that warms up has them in the last run of the process.
+    They are those after the process has warmed up, if the scenario does that.
     """
+    if "warm" in run.record:
+        warm: dict[str, list[float]] = run.record["warm"]["batches"]
+        return warm.get(name)
+    column = run.column(name)
+    return None if column is None else [column[at] for at in scenario.steady(run.column("numInputRows") or [])]
+
+
+def warm(scenario: Scenario) -> Value:
+    """Return the rows over the time in the steady batches."""
 
     def value(run: Run) -> float | None:
-        if scenario.measured:
-            return _speed(run.warm, range(*scenario.measured))
-        full = _full_batches(run.warm)
-        return _speed(run.warm, full[math.ceil(len(full) * LEFT_OUT) :])
+        rows, times = (steady(scenario, run, name) for name in ("numInputRows", "triggerExecution"))
+        return sum(rows) * 1000 / sum(times) if rows and times else None
 
     return value
 
@@ -63,9 +69,7 @@ def warm(scenario: Scenario) -> Value:
 def _speed(run: Run, batches: Sequence[int]) -> float | None:
     """Return the rows a second in some batches, by their positions."""
     rows, times = run.column("numInputRows") or [], run.column("triggerExecution") or []
-    if not batches or max(batches) >= len(rows):
-        return None
-    return sum(rows[at] for at in batches) * 1000 / sum(times[at] for at in batches)
+    return sum(rows[at] for at in batches) * 1000 / sum(times[at] for at in batches) if batches else None
 
 
 def batch_ms_at(part: int, parts: int) -> Value:
@@ -103,11 +107,11 @@ def _row_us(run: Run) -> float | None:
 
 
 def measured(scenario: Scenario, names: list[str], take: Callable[[list[float]], float]) -> Value:
-    """Return a statistic of the sum of some figures over the scenario's steady batches, as in :func:`warm`."""
+    """Return a statistic of the sum of some figures over the scenario's steady batches."""
 
     def value(run: Run) -> float | None:
         assert scenario.measured is not None, f"{scenario.name} has no steady state"
-        each = [column for name in names if (column := run.warm.measured(name, scenario.measured)) is not None]
+        each = [column for name in names if (column := steady(scenario, run, name)) is not None]
         return take([sum(values) for values in zip(*each, strict=True)]) if each and each[0] else None
 
     return value

@@ -4,12 +4,14 @@
 """
 
 import argparse
+import itertools
 import json
 import os
 import platform
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,9 +28,10 @@ from harness.scenarios import scenarios
 from harness.sides import BY_NAME, Side, session
 
 DURATIONS = ["triggerExecution", "latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets"]
-# For so long a process runs its query before the run that is measured warm. The compiler of a JVM
-# on two cores is busy for about as long.
+# For so long a process runs its query before its batches count as warm: the compiler of a JVM on two
+# cores is busy for about as long. And for so long at least, warm batches are measured.
 WARM_UP_SECONDS = 120
+WARM_SECONDS = 60
 OPERATOR = [
     "numRowsTotal",
     "numRowsRemoved",
@@ -59,7 +62,7 @@ def main() -> None:
     if args.part != "whole":
         inputs = arrived(scenario.streams, inputs, args.work / "arrived", args.part == "continue")
     conf = dict(setting.split("=", 1) for setting in args.conf)
-    record = run(scenario, BY_NAME[args.side], conf, inputs, checkpoint, WARM_UP_SECONDS * min(args.scale, 1))
+    record = run(scenario, BY_NAME[args.side], conf, inputs, checkpoint, min(args.scale, 1))
     if args.part != "begin":
         shutil.rmtree(checkpoint, ignore_errors=True)
     print(json.dumps(record))
@@ -79,7 +82,7 @@ def arrived(streams: Streams, inputs: Path, folder: Path, everything: bool) -> P
     return folder
 
 
-def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, checkpoint: Path, warm_up: float) -> Record:
+def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, checkpoint: Path, share: float) -> Record:
     """Do a run, and return what it did.
 
     Args:
@@ -87,9 +90,8 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         side: the side that runs it.
         conf: settings of this run, in addition to those of the side.
         inputs: the folder with the folders of all streams.
-        checkpoint: where the query keeps its checkpoint, each time in a folder of its own: a store that the last query
-            has not closed yet may still write.
-        warm_up: seconds for which a scenario warms up, if it does.
+        checkpoint: where the query keeps its checkpoint, or those of all its runs.
+        share: of the seconds for which a scenario warms up and is measured, if it warms up.
     """
     more = {"spark.sql.shuffle.partitions": str(scenario.partitions)}
     if scenario.kind == "cpu":
@@ -98,7 +100,8 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
     if scenario.kind == "rate":
         record = highest_rate(spark, scenario, side, checkpoint)
     elif scenario.warms_up:
-        record = cold_and_warm(spark, scenario, side, inputs, checkpoint, warm_up)
+        measured = cpu_once_warm if scenario.kind == "cpu" else cold_and_warm
+        record = measured(spark, scenario, side, inputs, checkpoint, share)
     else:
         record = whole_input(spark, scenario, side, inputs, checkpoint)
     record |= {"conf": conf, "versions": versions(spark)}
@@ -107,29 +110,57 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
 
 
 def cold_and_warm(
-    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, checkpoint: Path, warm_up: float
+    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, work: Path, share: float
 ) -> Record:
-    """Run the query again and again, each time from the beginning, until the process has warmed up, and once more.
+    """Run the query again and again, until enough warm batches are measured.
 
     Returns:
-        The record of the first run, with that of the last one as ``warm``. Of CPU time only the last run has a record.
+        The record of the first run, with the figures of these batches as ``warm``.
+    """
+    first: Record = {}
+    kept: dict[str, list[float]] = {}
+    for number, (begun, record) in enumerate(runs(spark, scenario, side, inputs, work)):
+        first = first or record
+        for name in ("counts", "hash"):
+            if record[name] != first[name]:
+                sys.exit(f"{scenario.name}, {side.name}: {name} {first[name]} at first, {record[name]} in run {number}")
+        for name, values in warm_batches(scenario, record["batches"], WARM_UP_SECONDS * share - begun).items():
+            kept.setdefault(name, []).extend(values)
+        if sum(kept["triggerExecution"]) >= 1000 * WARM_SECONDS * share:
+            return first | {"warm": {"batches": kept, "runs": number + 1}}
+    raise AssertionError("the runs never end")
+
+
+def cpu_once_warm(
+    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, work: Path, share: float
+) -> Record:
+    """Run the query again and again until the process has warmed up, and return the CPU time of one more run."""
+    for begun, record in runs(spark, replace(scenario, kind="time"), side, inputs, work):
+        if begun + record["wall"] >= WARM_UP_SECONDS * share:
+            break
+    return whole_input(spark, scenario, side, inputs, work / "measured")
+
+
+def runs(
+    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, work: Path
+) -> Iterator[tuple[float, Record]]:
+    """Run the query again and again from the beginning; yield the seconds after which each run began, and its record.
+
+    Each has a checkpoint of its own in the folder ``work``: a store that is not closed yet may still write into it.
     """
     started = time.perf_counter()
-    unmeasured = replace(scenario, kind="time")
-    first = whole_input(spark, unmeasured, side, inputs, checkpoint / "0")
-    runs = 1
-    while time.perf_counter() - started < warm_up:
-        shutil.rmtree(checkpoint / str(runs - 1), ignore_errors=True)
-        whole_input(spark, unmeasured, side, inputs, checkpoint / str(runs))
-        runs += 1
-    shutil.rmtree(checkpoint / str(runs - 1), ignore_errors=True)
-    last = whole_input(spark, scenario, side, inputs, checkpoint / str(runs))
-    for name in ("counts", "hash"):
-        if last[name] != first[name]:
-            sys.exit(f"{scenario.name}, {side.name}: the first run had {name} {first[name]}, the last one {last[name]}")
-    if scenario.kind == "cpu":
-        return last
-    return first | {"warm": {name: last[name] for name in ("wall", "batches")} | {"runsBefore": runs}}
+    for number in itertools.count():
+        begun = time.perf_counter() - started
+        checkpoint = work / str(number)
+        yield begun, whole_input(spark, scenario, side, inputs, checkpoint)
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def warm_batches(scenario: Scenario, batches: dict[str, list[float]], warm_up: float) -> dict[str, list[float]]:
+    """Return the figures of the steady batches of a run that began after a time, in seconds from its beginning."""
+    begun = [0.0, *itertools.accumulate(batches["triggerExecution"])]
+    chosen = [at for at in scenario.steady(batches["numInputRows"]) if begun[at] >= 1000 * warm_up]
+    return {name: [values[at] for at in chosen] for name, values in batches.items()}
 
 
 def whole_input(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, checkpoint: Path) -> Record:

@@ -45,11 +45,6 @@ class Run:
         """Whether it finished within the time limit; if not, its record has no figures."""
         return not self.record.get("unfinished", False)
 
-    @property
-    def warm(self) -> "Run":
-        """The last run of the same process, or this one if the scenario does not warm up."""
-        return Run(self.record | self.record.get("warm", {}))
-
     def column(self, name: str) -> list[float] | None:
         """Return a figure of each batch, None if this side has no such figure."""
         batches: dict[str, list[float]] = self.record["batches"]
@@ -64,11 +59,6 @@ class Run:
         """Return the highest value that a figure has after any batch."""
         column = self.column(name)
         return None if column is None else max(column)
-
-    def measured(self, name: str, batches: tuple[int, int]) -> list[float] | None:
-        """Return a figure of the batches from one position to before another."""
-        column = self.column(name)
-        return None if column is None else column[batches[0] : batches[1]]
 
     def at_peak(self, name: str) -> float | None:
         """Return a figure of the batch after which the state had the most rows."""

@@ -1,5 +1,6 @@
 """A scenario: on which streams, with which join, by which sides, and what its runs measure."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,9 @@ Kind = Literal["time", "memory", "cpu", "budget", "rebuild", "rate"]
 # What temporal.py measures without a scenario.
 LOOK_UPS = "look-ups"
 
+# The share of the batches that is not measured, because the state grows; a scenario may have
+# another one.
+LEFT_OUT = 0.3
 HOUR_MS = 3_600_000
 MILLION = 1_000_000
 
@@ -32,7 +36,7 @@ class Scenario:
         kind: what a run does.
         rounds: the maximum number of rounds.
         measured: the batches, by position, that represent the steady state, if not all of them do.
-        warms_up: whether the process runs the query again and again, and the warm figures are those of its last run.
+        warms_up: whether the process runs the query again and again, and only later batches count as warm.
         window_ms: the bound of the join as a window over the right stream, for sides that put their output in order.
         temporal: whether the right stream has the versions of a table, and a left row matches the one of its time.
         partitions: the number of tasks and of state stores.
@@ -56,6 +60,17 @@ class Scenario:
     def is_timed(self) -> bool:
         """Whether the time of a whole run is compared."""
         return self.kind in ("time", "budget", "rebuild")
+
+    def steady(self, rows: list[float]) -> list[int]:
+        """Return the positions of a run's steady batches: those ``measured``, or full ones but the first 30 %.
+
+        Args:
+            rows: of each batch.
+        """
+        if self.measured:
+            return list(range(*self.measured))[: max(0, len(rows) - self.measured[0])]
+        full = [at for at, number in enumerate(rows) if number > max(rows) / 2]
+        return full[math.ceil(len(full) * LEFT_OUT) :]
 
 
 def current(records: list[Record], known: dict[str, Scenario]) -> list[Record]:

@@ -11,14 +11,12 @@ import math
 
 from harness.generate import click_table, delivery_table, item_order_table, order_table, within
 from harness.inputs import DISORDER_MICROS, FAR, MICROS_PER_ROW, START, Chain, LongTable, Streams, Table
-from harness.scenario import HOUR_MS, MILLION, Kind, Scenario, rows
+from harness.scenario import HOUR_MS, LEFT_OUT, MILLION, Kind, Scenario, rows
 from harness.sides import AND_DEFAULT, DEFAULT_STORE, OURS, SPARK_OUR_FILES
 
 ORDERS = 4 * MILLION
 FILE_ROWS = 50_000
 ITEMS = 2_000
-# The share of the batches that is not measured, because the state grows.
-LEFT_OUT = 0.3
 GROUPS = ("steady", "steady-cpu", "steady-heap")
 # Closing rows of the third stream.
 RETURNS_CLOSING = f"SELECT -1::BIGINT AS return_id, -3::BIGINT AS returned_order_id, {FAR} AS return_time, '' AS reason"

@@ -62,7 +62,7 @@ def main() -> None:
         command, done = (continued_command if options.resume else new_command)(read(file), chosen)
         write(file, done)
         run_all(jobs, file, done, options, command)
-    options.results.write_text(report(read(file), options.warm_up))
+    options.results.write_text(report(read(file)))
     print(options.results.read_text())
 
 
@@ -81,11 +81,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--group", type=int, default=1, help="events change places in groups of so many (1: in order)")
     parser.add_argument("--in-flight", type=int, default=100, help="open auctions of the setting published (100)")
     parser.add_argument("--long-in-flight", type=int, default=10_000, help="those of the setting long (10,000)")
+    parser.add_argument("--warm-up", type=float, default=0.5, help="share of the events that is not measured (0.5)")
     parser.add_argument(
-        "--warm-up", type=float, default=0.75, help="share of the events before those that are measured"
+        "--warm-up-seconds", type=float, default=WARM_UP_SECONDS, help="that pass before any are measured (120)"
     )
     parser.add_argument(
-        "--warm-up-seconds", type=float, default=WARM_UP_SECONDS, help="that pass before these events (120)"
+        "--measured-seconds", type=float, default=30, help="for which events are measured at least (30)"
     )
     parser.add_argument("--live-rate", type=int, default=10_000, help="events a second that arrive (10,000)")
     parser.add_argument("--live-seconds", type=int, default=180, help="for which they arrive (180)")
@@ -106,7 +107,7 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.smoke:
         small = {"rounds": 1, "events": 100_000, "file_events": 10_000, "live_rate": 2000, "live_seconds": 10}
-        small["warm_up_seconds"] = 0
+        small |= {"warm_up_seconds": 0, "measured_seconds": 0}
         vars(options).update(small)
         if options.results == RESULTS:
             options.results = options.work / "smoke.md"
@@ -162,7 +163,8 @@ def job_run(options: argparse.Namespace, setting: str, part: str, variant: str, 
         conf["spark.jars"] = connector()
     conf |= dict(each.split("=", 1) for each in options.conf)
     work = options.work.resolve()
-    return Run(made, variant, side, part, work, 1.0, conf, options.warm_up, options.warm_up_seconds)
+    seconds = (options.warm_up_seconds, options.measured_seconds)
+    return Run(made, variant, side, part, work, 1.0, conf, options.warm_up, *seconds)
 
 
 def connector() -> str:

@@ -1,7 +1,9 @@
 """One run of one variant by one side in this process: the result is the last line of the output, as JSON."""
 
 import argparse
+import itertools
 import json
+import math
 import os
 import shutil
 import sys
@@ -41,8 +43,9 @@ class Run:
         seconds: from one file to the next while events arrive at a fixed rate.
         conf: settings of the session, in addition to those of the side.
         share: of the events that comes before those that are measured, for the number of events a second.
-        warm_up: seconds that have to pass before these; until then, the query runs again and again. None pass with
+        warm_up: seconds that pass before anything is measured, while the query runs again and again. None pass with
             Kafka, because a topic serves one run.
+        measured: seconds for which events are measured at least.
         kafka: address and topic, if events come from there.
     """
 
@@ -53,8 +56,9 @@ class Run:
     work: Path
     seconds: float
     conf: dict[str, str]
-    share: float = 0.75
+    share: float = 0.5
     warm_up: float = 0.0
+    measured: float = 0.0
     kafka: tuple[str, str] | None = None
 
 
@@ -75,35 +79,43 @@ def measure(run: Run) -> Record:
     work = run.work / "running"
     shutil.rmtree(work, ignore_errors=True)
     spark = session(BY_NAME[run.side], run.conf)
-    begun = time.perf_counter()
-    number = 0
-    while True:
-        passed = time.perf_counter() - begun
+    started = time.perf_counter()
+    warm: list[Record] = []
+    for number in itertools.count(1):
+        begun = time.perf_counter() - started
         record = once(spark, run, inputs, work / str(number))
-        number += 1
-        if run.part != "throughput" or run.kafka or passed + before_measured(record, run) >= run.warm_up:
+        if run.part == "throughput":
+            warm += warm_steps(record, run, begun)
+        if run.part != "throughput" or run.kafka or sum(step["ms"] for step in warm) >= 1000 * run.measured:
             break
-    record |= {"runsBefore": number - 1, "versions": versions(spark)}
+    record |= {"runs": number, "warm": warm, "versions": versions(spark)}
     spark.stop()
-    shutil.rmtree(work, ignore_errors=True)
-    return record
-
-
-def once(spark: SparkSession, run: Run, inputs: Path, work: Path) -> Record:
-    """Run the query from the beginning to the end."""
-    query, variant = BY_VARIANT[run.variant]
-    feed = feed_of(run, query, inputs, work)
-    create_views(spark, feed, query.reads, inputs)
-    record = Measured(spark, run, query, variant, feed, inputs, work).run()
     # A store that is not closed yet may still write into it.
     shutil.rmtree(work, ignore_errors=True)
     return record
 
 
-def before_measured(record: Record, run: Run) -> float:
-    """Return the seconds that a run took before the events that are measured."""
-    steps = record["stepMs"]
-    return float(sum(steps[: round(len(steps) * run.share)])) / 1000
+def warm_steps(record: Record, run: Run, begun: float) -> list[Record]:
+    """Return the events, the rows that the query read, and the time of each step that is measured.
+
+    Args:
+        record: of one time that the query ran from the beginning to the end.
+        run: what this process runs.
+        begun: seconds after which it began.
+    """
+    setting, times = run.setting, record["stepMs"]
+    begins = [1000 * begun, *(1000 * begun + ms for ms in itertools.accumulate(times))]
+    rows = [each for each in record["batches"]["inputRows"] if each]
+    return [
+        {
+            "events": min(setting.file_events, setting.events - at * setting.file_events),
+            # A query over arrangements reads what its maintaining queries have made of the events.
+            "rows": None if record["inSteps"] else rows[at],
+            "ms": times[at],
+        }
+        for at in range(math.floor(setting.files * run.share), setting.files)
+        if run.kafka or begins[at] >= 1000 * run.warm_up
+    ]
 
 
 def feed_of(run: Run, query: Query, inputs: Path, work: Path) -> Feed:

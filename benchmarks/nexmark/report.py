@@ -1,6 +1,5 @@
 """The tables of the Nexmark benchmark, as Markdown, made only from the records of the runs."""
 
-import math
 import statistics
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ from harness.sides import BY_NAME
 
 from nexmark.queries import ALL, BY_VARIANT, Query
 
-Figure = Callable[[Record, float], float | None]
+Figure = Callable[[Record], float | None]
 
 TITLES = {
     "published": "As published: an auction is open for up to twice the time of 100 auctions",
@@ -18,13 +17,8 @@ TITLES = {
 }
 
 
-def report(records: list[Record], warm_up: float) -> str:
-    """Return the page.
-
-    Args:
-        records: of all runs.
-        warm_up: the share of the events before those that are measured.
-    """
+def report(records: list[Record]) -> str:
+    """Return the page about these runs."""
     records = one_run(records)
     if not records:
         return "# Nexmark\n\nNothing has run yet.\n"
@@ -36,10 +30,10 @@ def report(records: list[Record], warm_up: float) -> str:
     ]
     for setting, title in TITLES.items():
         if found := [record for record in records if record["setting"] == setting]:
-            parts += [f"## {title}", sizes(found), *summary(found, warm_up)]
+            parts += [f"## {title}", sizes(found), *summary(found)]
             for query in ALL:
                 if own := [record for record in found if BY_VARIANT[record["variant"]][0] is query]:
-                    parts += section(query, own, warm_up)
+                    parts += section(query, own)
     return "\n\n".join(parts) + "\n"
 
 
@@ -55,12 +49,12 @@ def sizes(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
-def summary(records: list[Record], warm_up: float) -> list[str]:
+def summary(records: list[Record]) -> list[str]:
     """Return a table with a line for each variant of streamjoin next to Spark's best, if their speed was measured."""
     runs = Runs(r | {"side": _side(r)} for r in records if r["part"] == "throughput")
 
     def speed(run: Run) -> float | None:
-        return events_per_second(run.record, warm_up) if run.finished else None
+        return events_per_second(run.record) if run.finished else None
 
     lines = []
     for query in ALL:
@@ -90,7 +84,7 @@ def summary(records: list[Record], warm_up: float) -> list[str]:
     return ["Warm, thousand events a second; of Spark's runs, the fastest that lost no rows:", table(header, lines)]
 
 
-def section(query: Query, records: list[Record], warm_up: float) -> list[str]:
+def section(query: Query, records: list[Record]) -> list[str]:
     """Return the heading of a query and its table, with a line for each side of each variant."""
     named: list[tuple[str, str, Figure, str]] = [
         ("k events/s, warm", "throughput", events_per_second, ",.1f"),
@@ -106,7 +100,7 @@ def section(query: Query, records: list[Record], warm_up: float) -> list[str]:
     lines = []
     for variant, side in dict.fromkeys((record["variant"], record["side"]) for record in records):
         own = [record for record in records if (record["variant"], record["side"]) == (variant, side)]
-        cells = [_cell([r for r in own if r["part"] == part], figure, form, warm_up) for _, part, figure, form in named]
+        cells = [_cell([r for r in own if r["part"] == part], figure, form) for _, part, figure, form in named]
         lines.append([_name(query, own[0]), side, *cells])
     return [f"### {query.title}", origin_line(records), table(["", "side", *(each[0] for each in named)], lines)]
 
@@ -129,51 +123,40 @@ def _shown(values: list[float], form: str) -> str:
     return spread(values, form) if values else "-"
 
 
-def _cell(records: list[Record], figure: Figure, form: str, warm_up: float) -> str:
+def _cell(records: list[Record], figure: Figure, form: str) -> str:
     if any(record.get("unfinished") for record in records):
         return f"> {records[0]['wall']:.0f} s"
-    return _shown([value for record in records if (value := figure(record, warm_up)) is not None], form)
+    return _shown([value for record in records if (value := figure(record)) is not None], form)
 
 
-def _warm(record: Record, warm_up: float) -> range:
-    """Return the positions of the files that are measured."""
-    sizes = record["sizes"]
-    files = math.ceil(sizes["events"] / sizes["file_events"])
-    return range(math.floor(files * warm_up), files)
+def events_per_second(record: Record) -> float | None:
+    """Return the events of the measured steps, of all kinds, over their time, thousands."""
+    return float(sum(step["events"] for step in record["warm"]) / sum(step["ms"] for step in record["warm"]))
 
 
-def events_per_second(record: Record, warm_up: float) -> float | None:
-    """Return the events of the measured files, of all kinds, over the time of their steps, thousands."""
-    sizes, warm = record["sizes"], _warm(record, warm_up)
-    events = min(warm.stop * sizes["file_events"], sizes["events"]) - warm.start * sizes["file_events"]
-    return float(events / sum(record["stepMs"][warm.start : warm.stop]))
-
-
-def rows_per_second(record: Record, warm_up: float) -> float | None:
+def rows_per_second(record: Record) -> float | None:
     """Return the rows that the query itself has read in the measured steps over their time, thousands."""
-    rows = [each for each in record["batches"]["inputRows"] if each]
-    warm = _warm(record, warm_up)
     if record["inSteps"]:
         return None
-    return float(sum(rows[warm.start : warm.stop]) / sum(record["stepMs"][warm.start : warm.stop]))
+    return float(sum(step["rows"] for step in record["warm"]) / sum(step["ms"] for step in record["warm"]))
 
 
-def state_rows(record: Record, warm_up: float) -> float | None:
+def state_rows(record: Record) -> float | None:
     """Return the most rows that the state of the query had after a batch."""
     return float(max(record["batches"]["stateRows"]))
 
 
-def arranged_rows(record: Record, warm_up: float) -> float | None:
+def arranged_rows(record: Record) -> float | None:
     """Return the rows of all arrangements that the query reads, at the end."""
     return float(record["arrangedRows"]) or None
 
 
-def lost_rows(record: Record, warm_up: float) -> float | None:
+def lost_rows(record: Record) -> float | None:
     """Return how many of DuckDB's rows are missing."""
     return float(record["lost"]) or None
 
 
-def heap(record: Record, warm_up: float) -> float | None:
+def heap(record: Record) -> float | None:
     """Return the most that a collection left in use, MB."""
     return record["peakHeapBytes"] / 1e6 if record["peakHeapBytes"] else None
 
@@ -181,7 +164,7 @@ def heap(record: Record, warm_up: float) -> float | None:
 def batch_ms(share: float) -> Figure:
     """Return a percentile of the times of batches with rows, after the first quarter of the batches."""
 
-    def value(record: Record, warm_up: float) -> float | None:
+    def value(record: Record) -> float | None:
         batches = record["batches"]
         times = [ms for ms, rows in zip(batches["ms"], batches["inputRows"], strict=True) if rows]
         # The last one has the closing rows.
@@ -191,6 +174,6 @@ def batch_ms(share: float) -> Figure:
     return value
 
 
-def behind(record: Record, warm_up: float) -> float | None:
+def behind(record: Record) -> float | None:
     """Return how long the query took for what was left when the last event had arrived, seconds."""
     return float(record["behind"])
