@@ -28,8 +28,8 @@ from harness.scenarios import scenarios
 from harness.sides import BY_NAME, Side, session
 
 DURATIONS = ["triggerExecution", "latestOffset", "queryPlanning", "addBatch", "walCommit", "commitOffsets"]
-# For so long a process runs its query before its batches count as warm: the compiler of a JVM on two
-# cores is busy for about as long. And for so long at least, warm batches are measured.
+# For so long a process runs its query before its batches count as warm: the compiler of a JVM on
+# two cores is busy for about as long. And for so long at least, warm batches are measured.
 WARM_UP_SECONDS = 120
 WARM_SECONDS = 60
 OPERATOR = [

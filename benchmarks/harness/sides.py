@@ -103,7 +103,8 @@ EVERY = (*SPARK, *OURS, *FLOORS)
 # All with the checkpoint files of streamjoin: nothing but the join and its state differs.
 SPARK_OUR_FILES = ("spark-default-our-files", "spark-rocksdb-changelog-our-files", "spark-rocksdb-v4-our-files")
 EQUAL_FILES = (*SPARK_OUR_FILES, *OURS, FLOOR_OUR_FILES)
-# Those that decide most goals. With a large state, RocksDB takes several times as long, so it is left out there.
+# Those that decide most goals. With a large state, RocksDB takes several times as long, so it is
+# left out there.
 DEFAULT_STORE = ("spark-default-our-files", "ours-default", FLOOR_OUR_FILES)
 COMPARED = (*DEFAULT_STORE, "spark-rocksdb-changelog-our-files")
 # In addition to all with these files, what Spark's user gets.

@@ -90,6 +90,16 @@ def measure(run: Run) -> Record:
             break
     record |= {"runs": number, "warm": warm, "versions": versions(spark)}
     spark.stop()
+    shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+def once(spark: SparkSession, run: Run, inputs: Path, work: Path) -> Record:
+    """Run the query from the beginning to the end."""
+    query, variant = BY_VARIANT[run.variant]
+    feed = feed_of(run, query, inputs, work)
+    create_views(spark, feed, query.reads, inputs)
+    record = Measured(spark, run, query, variant, feed, inputs, work).run()
     # A store that is not closed yet may still write into it.
     shutil.rmtree(work, ignore_errors=True)
     return record
