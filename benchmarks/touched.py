@@ -26,9 +26,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.changing import Feed, chance, maintained, session, spread
+from harness.auctions import Auctions
+from harness.changing import Feed, chance, maintained, next_batch_ms, session, spread
 from harness.machine import machine, project
-from harness.windows import ROCKSDB, START, Case, Run, closest, table
+from harness.windows import ROCKSDB, Case, Run, closest, table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -307,10 +308,7 @@ def partitions(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> li
         number += 1
         feed, query = sides[side]
         feed.put(spark.range(0, 10).selectExpr("id", f"{number} AS owner", f"{number} AS cents"), "u")
-        query.processAllAvailable()
-        progress = query.lastProgress
-        assert progress is not None
-        return float(progress["durationMs"]["triggerExecution"])
+        return next_batch_ms(query)
 
     plain, *hard = in_turns(rounds, *(lambda at=at: batch(at) for at in range(len(sides))))
     for _, query in sides:
@@ -323,46 +321,6 @@ def partitions(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> li
     ]
 
 
-class Auctions:
-    """An interval join of bids with the auctions that are open, of which ``kept`` batches are in state."""
-
-    delay = 4000
-
-    def __init__(self, spark: SparkSession, work: Path, sizes: Sizes, lifetime: int, until: str) -> None:
-        self.spark = spark
-        self.rows = sizes.facts
-        self.lifetime = lifetime
-        self.microseconds_a_row = (lifetime + self.delay) * 1000 / (sizes.kept * sizes.facts)
-        self.count = 0
-        self.auctions, self.bids = Feed(spark, work / "auctions"), Feed(spark, work / "bids")
-        self.put(sizes.kept * sizes.facts)
-        auctions = self.auctions.stream().withWatermark("t", f"{self.delay} milliseconds").alias("a")
-        bids = self.bids.stream().withWatermark("t", f"{self.delay} milliseconds").alias("b")
-        joined = auctions.join(bids, F.expr(f"a.id = b.auction AND b.t BETWEEN a.t AND {until}"))
-        writer = joined.select("a.id", "b.price").writeStream.format("noop")
-        self.query = writer.start(checkpointLocation=str(work / "checkpoint"))
-        self.query.processAllAvailable()
-
-    def put(self, count: int) -> None:
-        """Add a file of each stream; each bid is for an auction that is open."""
-        ids = self.spark.range(self.count, self.count + count, 1, 1)
-        micros = F.lit(START * 1_000_000) + F.floor(F.col("id") * self.microseconds_a_row)
-        end = F.timestamp_micros(micros + self.lifetime * 1000).alias("expires")
-        self.auctions.put(ids.select("id", F.timestamp_micros(micros).alias("t"), end))
-        open_now = max(1, int(self.lifetime * 1000 / self.microseconds_a_row))
-        auction = (F.col("id") - chance(1, open_now)).alias("auction")
-        self.bids.put(ids.select(auction, F.timestamp_micros(micros).alias("t"), F.col("id").alias("price")))
-        self.count += count
-
-    def batch(self) -> float:
-        """Return how long one more batch took."""
-        self.put(self.rows)
-        self.query.processAllAvailable()
-        progress = self.query.lastProgress
-        assert progress is not None
-        return float(progress["durationMs"]["triggerExecution"])
-
-
 def lifetimes(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> list[Line]:
     """Rows that carry how long they live."""
     lines = []
@@ -370,21 +328,18 @@ def lifetimes(spark: SparkSession, work: Path, sizes: Sizes, rounds: int) -> lis
         for name, lifetime in (("300 milliseconds", 300), ("four weeks", 4 * 7 * 86_400 * 1000)):
             constant = f"a.t + INTERVAL {lifetime} MILLISECONDS"
             kinds = {
-                "": constant,
                 f"that carry a lifetime of {name}": "a.expires",
                 f"that carry one of {name}, and a constant": f"a.expires AND b.t <= {constant}",
             }
             runs = [
-                Auctions(spark, work / f"{lifetime}-{number}", sizes, lifetime, until)
-                for number, until in enumerate(kinds.values())
+                Auctions(spark, work / f"{lifetime}-{number}", sizes.facts, sizes.kept, lifetime, until)
+                for number, until in enumerate((constant, *kinds.values()))
             ]
             plain, *hard = in_turns(rounds, *(run.batch for run in runs))
             for run in runs:
                 run.query.stop()
             kept = f"interval join, {sizes.kept * sizes.facts:,} rows"
-            lines += [
-                Line(f"{kept} {words}", plain, took, times=1.5) for words, took in zip([*kinds][1:], hard, strict=True)
-            ]
+            lines += [Line(f"{kept} {words}", plain, took, times=1.5) for words, took in zip(kinds, hard, strict=True)]
     return lines
 
 

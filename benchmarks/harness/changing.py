@@ -121,6 +121,14 @@ def maintained(
     return query
 
 
+def next_batch_ms(query: StreamingQuery) -> float:
+    """Let a query read what has arrived, and return how long its last batch took, milliseconds."""
+    query.processAllAvailable()
+    progress = query.lastProgress
+    assert progress is not None
+    return float(progress["durationMs"]["triggerExecution"])
+
+
 def measured(query: StreamingQuery, rounds: int) -> list[dict[str, Any]]:
     """Return the progress of the batches that are measured: the last with rows."""
     return [dict(progress) for progress in query.recentProgress if progress["numInputRows"]][-rounds:]

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
-from harness.changing import Feed, chance, spread
+from harness.changing import Feed, chance, next_batch_ms, spread
 
 GOAL = 1.3
 TIMES = (1, 10)
@@ -140,10 +140,7 @@ class Run:
         self.now += self.case.batch
         at = F.lit(self.now) + F.col("id") * (self.case.batch / count)
         self.put(self.timed(self.spark.range(0, count, 1, 1), at, chance(self.number, self.case.keys)), self.case.facts)
-        self.query.processAllAvailable()
-        progress = self.query.lastProgress
-        assert progress is not None
-        self.took.append(progress["durationMs"]["triggerExecution"])
+        self.took.append(next_batch_ms(self.query))
 
     def median(self) -> float:
         """Return how long a batch took, in milliseconds."""
