@@ -390,13 +390,14 @@ def test_batches_count_as_warm_from_a_time() -> None:
 
 
 def test_warm_figures_are_of_the_batches_that_count() -> None:
-    scenario = ALL["small-batches"]
+    scenario = SMALL["small-batches"]
     warm = {"batches": {"numInputRows": [100.0, 100.0], "triggerExecution": [20.0, 30.0]}}
     cold, both = (Runs([record("small-batches", "ours-default", 1, **more)]).all()[0] for more in ({}, {"warm": warm}))
     assert figures.warm(scenario)(cold) == 2000
     assert figures.warm(scenario)(both) == 4000
     assert figures.measured(scenario, ["triggerExecution"], max)(both) == 30
     assert figures.measured(scenario, ["queryPlanning"], max)(both) is None
+    assert figures.warm(ALL["small-batches"])(cold) is None
 
 
 def arguments(**chosen: Any) -> argparse.Namespace:

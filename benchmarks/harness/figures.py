@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from harness.cpu import SPENT
 from harness.runs import Run, Value, percentile
-from harness.scenario import MILLION, Scenario
+from harness.scenario import MILLION, Scenario, full_batches
 from harness.sides import CORES
 from harness.steady import GROUPS
 
@@ -34,9 +34,7 @@ def rows_per_second(run: Run) -> float | None:
 
 
 def _full_batches(run: Run) -> list[int]:
-    """Return the positions of the batches before the end of the input."""
-    rows = run.column("numInputRows") or []
-    return [at for at, number in enumerate(rows) if number > max(rows) / 2]
+    return full_batches(run.column("numInputRows") or [])
 
 
 def warm_rows_per_second(run: Run) -> float | None:
@@ -45,7 +43,7 @@ def warm_rows_per_second(run: Run) -> float | None:
 
 
 def steady(scenario: Scenario, run: Run, name: str) -> list[float] | None:
-    """Return a figure of each steady batch, None if this side has no such figure.
+    """Return a figure of each steady batch, None if this side has no such figure or lacks some of these batches.
 
     They are those after the process has warmed up, if the scenario does that.
     """
@@ -53,7 +51,9 @@ def steady(scenario: Scenario, run: Run, name: str) -> list[float] | None:
         warm: dict[str, list[float]] = run.record["warm"]["batches"]
         return warm.get(name)
     column = run.column(name)
-    return None if column is None else [column[at] for at in scenario.steady(run.column("numInputRows") or [])]
+    if column is None or (scenario.measured and scenario.measured[1] > len(column)):
+        return None
+    return [column[at] for at in scenario.steady(run.column("numInputRows") or [])]
 
 
 def warm(scenario: Scenario) -> Value:

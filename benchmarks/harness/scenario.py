@@ -68,9 +68,15 @@ class Scenario:
             rows: of each batch.
         """
         if self.measured:
-            return list(range(*self.measured))[: max(0, len(rows) - self.measured[0])]
-        full = [at for at, number in enumerate(rows) if number > max(rows) / 2]
+            first, end = self.measured
+            return list(range(first, min(end, len(rows))))
+        full = full_batches(rows)
         return full[math.ceil(len(full) * LEFT_OUT) :]
+
+
+def full_batches(rows: list[float]) -> list[int]:
+    """Return the positions of the batches before the end of the input, by the rows of each batch."""
+    return [at for at, number in enumerate(rows) if number > max(rows) / 2]
 
 
 def current(records: list[Record], known: dict[str, Scenario]) -> list[Record]:

@@ -1,7 +1,6 @@
 """One run of one variant by one side in this process: the result is the last line of the output, as JSON."""
 
 import argparse
-import itertools
 import json
 import math
 import os
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.again import again, first_after
 from harness.measure import peak_heap, used_heap, versions
 from harness.query import executed, totals
 from harness.sides import BY_NAME, session
@@ -79,16 +79,13 @@ def measure(run: Run) -> Record:
     work = run.work / "running"
     shutil.rmtree(work, ignore_errors=True)
     spark = session(BY_NAME[run.side], run.conf)
-    started = time.perf_counter()
     warm: list[Record] = []
-    for number in itertools.count(1):
-        begun = time.perf_counter() - started
-        record = once(spark, run, inputs, work / str(number))
+    for begun, record in again(lambda folder: once(spark, run, inputs, folder), work, ("counts",)):
         if run.part == "throughput":
             warm += warm_steps(record, run, begun)
         if run.part != "throughput" or run.kafka or sum(step["ms"] for step in warm) >= 1000 * run.measured:
             break
-    record |= {"runs": number, "warm": warm, "versions": versions(spark)}
+    record |= {"warm": warm, "versions": versions(spark)}
     spark.stop()
     shutil.rmtree(work, ignore_errors=True)
     return record
@@ -99,10 +96,7 @@ def once(spark: SparkSession, run: Run, inputs: Path, work: Path) -> Record:
     query, variant = BY_VARIANT[run.variant]
     feed = feed_of(run, query, inputs, work)
     create_views(spark, feed, query.reads, inputs)
-    record = Measured(spark, run, query, variant, feed, inputs, work).run()
-    # A store that is not closed yet may still write into it.
-    shutil.rmtree(work, ignore_errors=True)
-    return record
+    return Measured(spark, run, query, variant, feed, inputs, work).run()
 
 
 def warm_steps(record: Record, run: Run, begun: float) -> list[Record]:
@@ -114,7 +108,7 @@ def warm_steps(record: Record, run: Run, begun: float) -> list[Record]:
         begun: seconds after which it began.
     """
     setting, times = run.setting, record["stepMs"]
-    begins = [1000 * begun, *(1000 * begun + ms for ms in itertools.accumulate(times))]
+    warm = 0 if run.kafka else first_after(times, run.warm_up - begun)
     rows = [each for each in record["batches"]["inputRows"] if each]
     return [
         {
@@ -123,8 +117,7 @@ def warm_steps(record: Record, run: Run, begun: float) -> list[Record]:
             "rows": None if record["inSteps"] else rows[at],
             "ms": times[at],
         }
-        for at in range(math.floor(setting.files * run.share), setting.files)
-        if run.kafka or begins[at] >= 1000 * run.warm_up
+        for at in range(max(warm, math.floor(setting.files * run.share)), setting.files)
     ]
 
 

@@ -1,7 +1,7 @@
 """The tables of the Nexmark benchmark, as Markdown, made only from the records of the runs."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from harness.report import environment, origin_line, table
 from harness.runs import Of, Record, Run, Runs, one_run, percentile, spread
@@ -31,10 +31,15 @@ def report(records: list[Record]) -> str:
     for setting, title in TITLES.items():
         if found := [record for record in records if record["setting"] == setting]:
             parts += [f"## {title}", sizes(found), *summary(found)]
-            for query in ALL:
-                if own := [record for record in found if BY_VARIANT[record["variant"]][0] is query]:
-                    parts += section(query, own)
+            parts += [part for query, own in by_query(found) for part in section(query, own)]
     return "\n\n".join(parts) + "\n"
+
+
+def by_query(records: list[Record]) -> Iterator[tuple[Query, list[Record]]]:
+    """Return the queries that ran, in order, each with its records."""
+    for query in ALL:
+        if own := [record for record in records if BY_VARIANT[record["variant"]][0] is query]:
+            yield query, own
 
 
 def sizes(records: list[Record]) -> str:
@@ -51,37 +56,39 @@ def sizes(records: list[Record]) -> str:
 
 def summary(records: list[Record]) -> list[str]:
     """Return a table with a line for each variant of streamjoin next to Spark's best, if their speed was measured."""
-    runs = Runs(r | {"side": _side(r)} for r in records if r["part"] == "throughput")
+    timed = [record for record in records if record["part"] == "throughput"]
+    if not timed:
+        return []
+    lines = [line for query, own in by_query(timed) for line in next_to_best(query, own)]
+    header = ["", "streamjoin, k events/s", "Spark's best", "k events/s", "x", "goal", "met"]
+    return ["Warm, thousand events a second; of Spark's runs, the fastest that lost no rows:", table(header, lines)]
+
+
+def next_to_best(query: Query, records: list[Record]) -> Iterator[list[str]]:
+    """Return a line for each variant of streamjoin."""
+    runs = Runs(record | {"side": _side(record)} for record in records)
+    own = {_side(record): record for record in records}
+    name = records[0]["scenario"]
 
     def speed(run: Run) -> float | None:
         return events_per_second(run.record) if run.finished else None
 
-    lines = []
-    for query in ALL:
-        own = {_side(r): r for r in records if BY_VARIANT[r["variant"]][0] is query and r["part"] == "throughput"}
-        if not own:
-            continue
-        name = next(iter(own.values()))["scenario"]
-        lossless = [side for side, record in own.items() if not _is_ours(record) and not record.get("lost")]
-        best = runs.best(name, [side for side in lossless if runs.finished(name, side)], speed)
-        for side in (side for side, record in own.items() if _is_ours(record)):
-            ratios = runs.ratios(Of(name, side, speed), Of(name, best, speed)) if best else []
-            median = statistics.median(ratios) if ratios else 0
-            lines.append(
-                [
-                    _name(query, own[side]),
-                    _shown(runs.values(name, side, speed), ",.1f"),
-                    f"{own[best]['side']}, {BY_VARIANT[own[best]['variant']][1].how}" if best else "-",
-                    _shown(runs.values(name, best, speed), ",.1f") if best else "-",
-                    _shown(ratios, ".2f"),
-                    f">= {query.goal:g}" if query.goal else "-",
-                    "-" if not query.goal or not ratios else ("yes" if median >= query.goal else "**no**"),
-                ]
-            )
-    if not lines:
-        return []
-    header = ["", "streamjoin, k events/s", "Spark's best", "k events/s", "x", "goal", "met"]
-    return ["Warm, thousand events a second; of Spark's runs, the fastest that lost no rows:", table(header, lines)]
+    lossless = [side for side, record in own.items() if not _is_ours(record) and not record.get("lost")]
+    best = runs.best(name, [side for side in lossless if runs.finished(name, side)], speed)
+    for side in (side for side, record in own.items() if _is_ours(record)):
+        ratios = runs.ratios(Of(name, side, speed), Of(name, best, speed)) if best else []
+        met = "-"
+        if query.goal and ratios:
+            met = "yes" if statistics.median(ratios) >= query.goal else "**no**"
+        yield [
+            _name(query, own[side]),
+            _shown(runs.values(name, side, speed), ",.1f"),
+            f"{own[best]['side']}, {BY_VARIANT[own[best]['variant']][1].how}" if best else "-",
+            _shown(runs.values(name, best, speed), ",.1f") if best else "-",
+            _shown(ratios, ".2f"),
+            f">= {query.goal:g}" if query.goal else "-",
+            met,
+        ]
 
 
 def section(query: Query, records: list[Record]) -> list[str]:
