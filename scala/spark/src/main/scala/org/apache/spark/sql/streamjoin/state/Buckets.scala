@@ -53,7 +53,9 @@ private[state] object Buckets {
  * depends on its bytes, not on its span. The level depends on the set of rows, not on their order.
  */
 final private[state] class BatchLevel(highest: Int) {
-  private val buckets = mutable.HashSet.empty[Long]
+
+  /** The keys are the buckets. Other than a set, this map does not box them. */
+  private val buckets = mutable.LongMap.empty[Unit]
   private var last = Long.MinValue
   private var current = 0
 
@@ -62,12 +64,12 @@ final private[state] class BatchLevel(highest: Int) {
   /** @param bucket level-0 bucket of a row */
   def add(bucket: Long): Unit = if (bucket != last) {
     last = bucket
-    buckets += Buckets.raised(bucket, current)
+    buckets(Buckets.raised(bucket, current)) = ()
     while (buckets.size > BatchLevel.MostBuckets && current < highest) {
       current += 1
-      val raised = buckets.map(Buckets.raised(_, current))
+      val lower = buckets.keys.toArray
       buckets.clear()
-      buckets ++= raised
+      lower.foreach(bucket => buckets(Buckets.raised(bucket, current)) = ())
     }
   }
 

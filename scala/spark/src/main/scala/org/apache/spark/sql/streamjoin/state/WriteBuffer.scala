@@ -6,7 +6,10 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.LongArray
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
+import org.apache.spark.unsafe.memory.MemoryBlock
+import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
 /**
  * Collects rows of one input until they are put into segments, which are then allocated at their
@@ -148,6 +151,7 @@ final private[state] class WriteBuffer(layout: RowLayout, initialWidth: Long, me
    */
   private def inOrder(): Array[Long] = {
     val refs = new Array[Long](rows)
+    val times = new Array[Long](rows)
     var earliest = Long.MaxValue
     var latest = Long.MinValue
     var i = 0
@@ -155,30 +159,32 @@ final private[state] class WriteBuffer(layout: RowLayout, initialWidth: Long, me
       var at = 0
       while (at < ends(number)) {
         refs(i) = (number.toLong << 32) | at
-        val time = timeOf(refs(i))
-        if (time < earliest) earliest = time
-        if (time > latest) latest = time
+        times(i) = timeOf(refs(i))
+        if (times(i) < earliest) earliest = times(i)
+        if (times(i) > latest) latest = times(i)
         at += Header + lengthOf(refs(i))
         i += 1
       }
     }
     val shift = math.max(0, 64 - java.lang.Long.numberOfLeadingZeros(latest - earliest) - TimeBits)
-    val order = new Array[Long](rows)
+    // The sort needs as much room again.
+    val keyed = new Array[Long](2 * rows)
     i = 0
     while (i < rows) {
       val ref = refs(i)
       val hash = Murmur3_x86_32.hashUnsafeWords(pages(pageOf(ref)), rowOf(ref), lengthOf(ref), 0)
-      val time = (timeOf(ref) - earliest) >>> shift
-      order(i) = (time << (32 + HashBits)) | ((hash & ((1L << HashBits) - 1)) << 32) | i
+      val time = (times(i) - earliest) >>> shift
+      keyed(i) = (time << (32 + HashBits)) | ((hash & ((1L << HashBits) - 1)) << 32) | i
       i += 1
     }
-    Arrays.sort(order)
+    val sorted = RadixSort.sort(new LongArray(MemoryBlock.fromLongArray(keyed)), rows, 4, 7, false, false)
+    val order = new Array[Long](rows)
     i = 0
     while (i < rows) {
-      val alike = order(i) >>> 32
+      val alike = keyed(sorted + i) >>> 32
       val from = i
-      while (i < rows && (order(i) >>> 32) == alike) {
-        order(i) = refs(order(i).toInt)
+      while (i < rows && (keyed(sorted + i) >>> 32) == alike) {
+        order(i) = refs(keyed(sorted + i).toInt)
         i += 1
       }
       if (i - from > 1) order.slice(from, i).sorted(byBytes).copyToArray(order, from)
