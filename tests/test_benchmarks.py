@@ -34,7 +34,7 @@ from harness.cpu import (
 )
 from harness.figures import extra
 from harness.goals import goals, look_ups
-from harness.measure import warm_batches
+from harness.measure import checked, warm_batches
 from harness.picture import COLORS
 from harness.rates import MEASURED, enough, expected_at, highest, hopeless
 from harness.report import report
@@ -441,3 +441,40 @@ def test_the_result_of_each_trial_is_compared(tmp_path: Path) -> None:
     floor = replace(ours.side, name=FLOORS[0], engine="floor")
     found = run.results(run.Job(scenario, floor, 1), {"trials": trials}, tmp_path)
     assert found == [([1, 1], [1000, 500]), ([2, 2], [2000, 1000])]
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ({"rowsOut": 8}, None),
+        ({"rowsOut": 8, "counts": [8, 5], "hash": 3}, None),
+        ({"rowsOut": 7}, r"\[7\] rows and matched rows were emitted, DuckDB has \[8\]"),
+        ({"rowsOut": 8, "counts": [8, 4], "hash": 3}, r"\[8, 4\] rows .* DuckDB has \[8, 5\]"),
+        (
+            {"rowsOut": 8, "counts": [8, 5], "hash": 4},
+            "as many rows as with spark-default in round 1, but not the same",
+        ),
+    ],
+    ids=["not observed", "observed", "a row too few", "an unmatched row too many", "another value"],
+)
+def test_a_run_is_compared_by_what_it_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Record, wrong: str | None
+) -> None:
+    monkeypatch.setattr(run, "expected_join", lambda *_: [8, 5])
+    job = run.Job(SMALL["steady-w2-left"], BY_NAME["ours-default"], 1)
+    benchmark = run.Benchmark([], 0.001, tmp_path, tmp_path / "records", 60)
+    observed = record("steady-w2-left", "spark-default", 1, counts=[8, 5], hash=3)
+    not_observed = {name: value for name, value in observed.items() if name not in ("counts", "hash")}
+    benchmark.runs = Runs([observed, not_observed | {"round": 2}])
+    if wrong is None:
+        benchmark._check(job, found)
+    else:
+        with pytest.raises(SystemExit, match=wrong):
+            benchmark._check(job, found)
+
+
+def test_a_run_that_is_observed_has_as_many_rows_as_those_that_were_timed() -> None:
+    observed = {"rowsOut": 8, "counts": [8, 5], "hash": 3, "wall": 1.0}
+    assert checked(observed, {"rowsOut": 8}) == {"counts": [8, 5], "hash": 3}
+    with pytest.raises(SystemExit, match="7 rows while it was timed, 8 in a run that observes them"):
+        checked(observed, {"rowsOut": 7})

@@ -215,14 +215,13 @@ class CpuTime:
         self.file = work / "cpu.jfr"
         self.pid = int(self.jvm.java.lang.ProcessHandle.current().pid())
 
-    def of(self, query: StreamingQuery, batches: tuple[int, int] | None) -> Record:
+    def of(self, query: StreamingQuery, batches: tuple[int, int]) -> Record:
         """Follow a query from one batch to before another, and return what its CPU time was spent on.
 
         Returns:
             ``seconds`` by what they were spent on, the number of ``samples``, the ``rows`` that the batches read, and
             their ``batchSeconds``.
         """
-        assert batches is not None, "no batches to measure"
         begin = self._wait(query, batches[0] - 1)
         recording = self._start()
         threads = Threads(self.pid)

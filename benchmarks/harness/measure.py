@@ -10,7 +10,7 @@ import platform
 import shutil
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,6 @@ DURATIONS = ["triggerExecution", "latestOffset", "queryPlanning", "addBatch", "w
 # two cores is busy for about as long. And for so long at least, warm batches are measured.
 WARM_UP_SECONDS = 120
 WARM_SECONDS = 60
-RESULT = ("counts", "hash")
 OPERATOR = [
     "numRowsTotal",
     "numRowsRemoved",
@@ -54,6 +53,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--conf", nargs="*", default=[], help="settings of this run, key=value")
     parser.add_argument("--part", choices=["whole", "begin", "continue"], default="whole")
+    parser.add_argument("--check", action="store_true", help="of a query that runs again and again, check all columns")
     args = parser.parse_args()
     scenario = scenarios(args.scale)[args.scenario]
     inputs = scenario.streams.folder(args.work)
@@ -63,7 +63,7 @@ def main() -> None:
     if args.part != "whole":
         inputs = arrived(scenario.streams, inputs, args.work / "arrived", args.part == "continue")
     conf = dict(setting.split("=", 1) for setting in args.conf)
-    record = run(scenario, BY_NAME[args.side], conf, inputs, checkpoint, min(args.scale, 1))
+    record = run(scenario, BY_NAME[args.side], conf, inputs, checkpoint, min(args.scale, 1), args.check)
     if args.part != "begin":
         shutil.rmtree(checkpoint, ignore_errors=True)
     print(json.dumps(record))
@@ -83,7 +83,15 @@ def arrived(streams: Streams, inputs: Path, folder: Path, everything: bool) -> P
     return folder
 
 
-def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, checkpoint: Path, share: float) -> Record:
+def run(
+    scenario: Scenario,
+    side: Side,
+    conf: dict[str, str],
+    inputs: Path,
+    checkpoint: Path,
+    share: float,
+    check: bool = False,
+) -> Record:
     """Do a run, and return what it did.
 
     Args:
@@ -93,6 +101,7 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         inputs: the folder with the folders of all streams.
         checkpoint: where the query keeps its checkpoint, or those of all its runs.
         share: of the seconds for which a scenario warms up and is measured, if it warms up.
+        check: whether one more run, of which no time is taken, observes all columns, if it warms up.
     """
     more = {"spark.sql.shuffle.partitions": str(scenario.partitions)}
     if scenario.kind == "cpu":
@@ -102,25 +111,31 @@ def run(scenario: Scenario, side: Side, conf: dict[str, str], inputs: Path, chec
         record = highest_rate(spark, scenario, side, checkpoint)
     elif scenario.warms_up:
         measured = cpu_once_warm if scenario.kind == "cpu" else cold_and_warm
-        record = measured(spark, scenario, side, inputs, checkpoint, share)
+        record = measured(partial(whole_input, spark, scenario, side, inputs), checkpoint, scenario, share)
+        if check:
+            record |= checked(whole_input(spark, scenario, side, inputs, checkpoint / "check", observe=True), record)
     else:
-        record = whole_input(spark, scenario, side, inputs, checkpoint)
+        record = whole_input(spark, scenario, side, inputs, checkpoint, observe=True)
     record |= {"conf": conf, "versions": versions(spark)}
     spark.stop()
     return record
 
 
-def cold_and_warm(
-    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, work: Path, share: float
-) -> Record:
+def cold_and_warm(once: Callable[[Path], Record], work: Path, scenario: Scenario, share: float) -> Record:
     """Run the query again and again, until enough warm batches are measured.
+
+    Args:
+        once: a run with its checkpoint in a folder.
+        work: the folder for these.
+        scenario: that is measured.
+        share: of the seconds for which it warms up and is measured.
 
     Returns:
         The record of the first run, with the figures of these batches as ``warm``.
     """
     first: Record = {}
     kept: dict[str, list[float]] = {}
-    for begun, record in again(partial(whole_input, spark, scenario, side, inputs), work, RESULT):
+    for begun, record in again(once, work, ["rowsOut"]):
         first = first or record
         for name, values in warm_batches(scenario, record["batches"], WARM_UP_SECONDS * share - begun).items():
             kept.setdefault(name, []).extend(values)
@@ -129,15 +144,20 @@ def cold_and_warm(
     return first | {"warm": {"batches": kept}}
 
 
-def cpu_once_warm(
-    spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, work: Path, share: float
-) -> Record:
+def cpu_once_warm(once: Callable[..., Record], work: Path, scenario: Scenario, share: float) -> Record:
     """Run the query again and again until the process has warmed up, and return the CPU time of one more run."""
-    unmeasured = replace(scenario, kind="time")
-    for begun, record in again(partial(whole_input, spark, unmeasured, side, inputs), work, RESULT):
+    assert scenario.measured, "no batches to measure"
+    for begun, record in again(once, work, ["rowsOut"]):
         if begun + record["wall"] >= WARM_UP_SECONDS * share:
             break
-    return whole_input(spark, scenario, side, inputs, work / "measured")
+    return once(work / "measured", cpu=scenario.measured)
+
+
+def checked(record: Record, others: Record) -> Record:
+    """Return what a run observed, after a comparison with a run that did not: an observation takes time, too."""
+    if record["rowsOut"] != others["rowsOut"]:
+        sys.exit(f"{others['rowsOut']} rows while it was timed, {record['rowsOut']} in a run that observes them")
+    return {name: record[name] for name in ("counts", "hash")}
 
 
 def warm_batches(scenario: Scenario, batches: dict[str, list[float]], warm_up: float) -> dict[str, list[float]]:
@@ -147,34 +167,58 @@ def warm_batches(scenario: Scenario, batches: dict[str, list[float]], warm_up: f
     return {name: [values[at] for at in chosen] for name, values in batches.items()}
 
 
-def whole_input(spark: SparkSession, scenario: Scenario, side: Side, inputs: Path, checkpoint: Path) -> Record:
-    """Run the query to the end of its input."""
+def whole_input(
+    spark: SparkSession,
+    scenario: Scenario,
+    side: Side,
+    inputs: Path,
+    checkpoint: Path,
+    observe: bool = False,
+    cpu: tuple[int, int] | None = None,
+) -> Record:
+    """Run the query to the end of its input.
+
+    Args:
+        spark: the session.
+        scenario: what to run.
+        side: the side that runs it.
+        inputs: the folder with the folders of all streams.
+        checkpoint: where the query keeps its checkpoint.
+        observe: whether an observation counts the rows and sums up hashes of all columns. Otherwise the sink alone
+            counts the rows.
+        cpu: the batches of which the CPU time is measured, if it is.
+    """
     rows = query_rows(scenario, side, files(spark, scenario.streams, inputs))
+    if observe:
+        rows = observed(rows, scenario.streams.tables[-1].row_id)
     started = time.perf_counter()
     query = (
-        observed(rows, scenario.streams.tables[-1].row_id)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
+        rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     )
     heap = peak_heap(spark, query) if scenario.kind == "memory" else None
-    cpu = CpuTime(spark, checkpoint.parent).of(query, scenario.measured) if scenario.kind == "cpu" else None
+    spent = CpuTime(spark, checkpoint.parent).of(query, cpu) if cpu else None
     query.awaitTermination()
     wall = time.perf_counter() - started
     batches = executed(query)
     state = [file for file in (checkpoint / "state").rglob("*") if file.is_file()]
-    return {
+    return (seen(batches) if observe else {}) | {
         "wall": wall,
-        "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "matched")],
-        "hash": sum(totals(batch, "hash") for batch in batches),
+        "rowsOut": sum(batch["sink"]["numOutputRows"] for batch in batches),
         "operator": next((each["operatorName"] for batch in batches for each in batch["stateOperators"]), None),
         "inputRows": sum(batch["numInputRows"] for batch in batches),
         "batches": columns(batches),
         "stateFiles": len(state),
         "stateFilesBytes": sum(file.stat().st_size for file in state),
         "peakHeapBytes": heap,
-        "cpu": cpu,
+        "cpu": spent,
+    }
+
+
+def seen(batches: list[Record]) -> Record:
+    """Return what the batches observed."""
+    return {
+        "counts": [sum(totals(batch, name) for batch in batches) for name in ("rows", "matched")],
+        "hash": sum(totals(batch, "hash") for batch in batches),
     }
 
 

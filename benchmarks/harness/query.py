@@ -1,6 +1,6 @@
 """What a side runs: the streams of a scenario, their join or no join, and the totals of its rows.
 
-An observation below the sink counts the rows and those with a row of the last stream, and sums up hashes of all
+An observation below the sink can count the rows and those with a row of the last stream, and sum up hashes of all
 columns.
 """
 
@@ -94,7 +94,7 @@ def floor(streams: Streams, inputs: Sequence[DataFrame], partitions: int) -> Dat
 
     This is the cost of any join of them before its first row: reading, watermarks, a shuffle of all columns. To have
     one query, they are united, each padded with nulls for the others' columns. Nothing is matched and nothing kept.
-    The observation hashes every column, so the optimizer cannot drop any of them before the shuffle.
+    The sink takes every column, so the optimizer cannot drop any of them before the shuffle.
     """
     first, *others = (
         rows.repartition(partitions, table.key or table.row_id)

@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.figures import GROWTH, STATE, TIMES, Figure, extra, warm
 from harness.goals import Goal, goals
 from harness.picture import picture
-from harness.runs import Of, Record, Runs, Value, one_run, read, spread, wall
+from harness.runs import Of, Record, Runs, Value, emitted, one_run, read, spread, wall
 from harness.scenario import Scenario, current
 from harness.scenarios import listed, scenarios
 from harness.sides import ALL, FLOOR_OUR_FILES, FLOORS, OURS, SPARK_OUR_FILES, WITH_STATE
@@ -84,13 +84,15 @@ def _ratio(runs: Runs, scenario: Scenario, side: str, base: str, value: Value) -
 def environment(records: list[Record]) -> str:
     """Return where, when and with what it was measured: every distinct value in the records."""
     names = list(dict.fromkeys(name for record in records for name in record["environment"]))
-    rows = []
+    lines = []
     for name in names:
         values = dict.fromkeys(record["environment"].get(name, "-") for record in records)
         if name == "date":
-            values = dict.fromkeys([min(values), max(values)])
-        rows.append([name, " … ".join(values) if name == "date" else "<br>".join(f"`{value}`" for value in values)])
-    return table(["", ""], rows, right=False)
+            shown = " … ".join(dict.fromkeys([min(values), max(values)]))
+        else:
+            shown = ", ".join(f"`{value}`" for value in values)
+        lines.append(f"- {name}: {shown}")
+    return "\n".join(lines)
 
 
 def _times(runs: Runs, ran: dict[str, Scenario]) -> str:
@@ -138,10 +140,17 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
     sides = [side.name for side in ALL if runs.of(scenario.name, side.name)]
     yield f"## {scenario.name}"
     yield f"{scenario.title}. {origin_line([run.record for side in sides for run in runs.of(scenario.name, side)])}"
-    joins = (run for side in sides if side not in FLOORS for run in runs.of(scenario.name, side) if run.finished)
-    if scenario.kind != "rate" and (join := next(joins, None)) is not None:
-        rows, (out, pairs) = join.record["inputRows"], join.record["counts"]
-        yield f"{rows:,} rows in, {out:,} out, {pairs:,} of them matched: the same rows in every run."
+    joins = [
+        run.record
+        for side in sides
+        if side not in FLOORS
+        for run in runs.of(scenario.name, side)
+        if run.finished and scenario.kind != "rate"
+    ]
+    if joins:
+        out, *matched = max(map(emitted, joins), key=len)
+        words = "".join(f", {number:,} of them matched" for number in matched)
+        yield f"{joins[0]['inputRows']:,} rows in, {out:,} out{words}: the same rows in every run."
     yield table(["", *sides], _lines(runs, scenario, sides))
 
 

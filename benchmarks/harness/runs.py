@@ -162,6 +162,11 @@ def origin(record: Record) -> tuple[str | None, ...]:
     return (record.get("run"), *(record["environment"].get(name) for name in SAME))
 
 
+def emitted(record: Record) -> list[int]:
+    """Return the number of rows that a run emitted and, if it observed them, of those with a row of the last stream."""
+    return record["counts"] if "counts" in record else [record["rowsOut"]]
+
+
 def spread(values: list[float], form: str) -> str:
     """Return the median and, if values differ as shown, the least and the most."""
     median, least, most = (format(take(values), form) for take in (statistics.median, min, max))
