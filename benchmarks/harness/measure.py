@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from harness.again import again, first_after
 from harness.cpu import CpuTime
 from harness.inputs import Streams
-from harness.query import executed, files, jvm, observed, query_rows, totals
+from harness.query import executed, files, jvm, observed, query_rows, rows_out, totals
 from harness.rates import highest_rate
 from harness.runs import Record
 from harness.scenario import Scenario
@@ -203,7 +203,7 @@ def whole_input(
     state = [file for file in (checkpoint / "state").rglob("*") if file.is_file()]
     return (seen(batches) if observe else {}) | {
         "wall": wall,
-        "rowsOut": sum(batch["sink"]["numOutputRows"] for batch in batches),
+        "rowsOut": rows_out(batches),
         "operator": next((each["operatorName"] for batch in batches for each in batch["stateOperators"]), None),
         "inputRows": sum(batch["numInputRows"] for batch in batches),
         "batches": columns(batches),

@@ -123,6 +123,11 @@ def totals(batch: Record, name: str) -> int:
     return int(batch["observedMetrics"]["totals"][name])
 
 
+def rows_out(batches: Sequence[Record]) -> int:
+    """Return how many rows the sink has taken from the batches."""
+    return sum(batch["sink"]["numOutputRows"] for batch in batches)
+
+
 def executed(query: StreamingQuery) -> list[Record]:
     """Return the progress of each batch that ran, in order.
 

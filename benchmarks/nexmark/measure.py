@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.again import again, first_after
 from harness.measure import peak_heap, used_heap, versions
-from harness.query import executed, totals
+from harness.query import executed, rows_out, totals
 from harness.sides import BY_NAME, session
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -182,7 +182,7 @@ class Measured:
     def _counts(self, batches: list[Record]) -> list[int]:
         """Return how many rows the batches emitted, and the sum of their checksums if these are observed."""
         if not self.observes:
-            return [sum(batch["sink"]["numOutputRows"] for batch in batches)]
+            return [rows_out(batches)]
         return [sum(totals(batch, name) for batch in batches) for name in ("rows", "check")]
 
     def _all_there(self) -> tuple[StreamingQuery, Record]:
