@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -200,18 +201,28 @@ def whole_input(
     query.awaitTermination()
     wall = time.perf_counter() - started
     batches = executed(query)
-    state = [file for file in (checkpoint / "state").rglob("*") if file.is_file()]
+    sizes = file_sizes(checkpoint / "state")
     return (seen(batches) if observe else {}) | {
         "wall": wall,
         "rowsOut": rows_out(batches),
         "operator": next((each["operatorName"] for batch in batches for each in batch["stateOperators"]), None),
         "inputRows": sum(batch["numInputRows"] for batch in batches),
         "batches": columns(batches),
-        "stateFiles": len(state),
-        "stateFilesBytes": sum(file.stat().st_size for file in state),
+        "stateFiles": len(sizes),
+        "stateFilesBytes": sum(sizes),
         "peakHeapBytes": heap,
         "cpu": spent,
     }
+
+
+def file_sizes(folder: Path) -> list[int]:
+    """Return the bytes of each file below a folder, in which the maintenance of the state may still remove some."""
+    sizes = []
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                sizes.append(path.stat().st_size)
+    return sizes
 
 
 def seen(batches: list[Record]) -> Record:
