@@ -276,7 +276,7 @@ jar: $(JAR) ## build the jar for one Spark line, inside the Python package (SPAR
 
 jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## build the jars for all Spark lines, inside the Python package
 
-bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join once both are warm, full size, 3 rounds: two hours, tables in benchmarks/results
+bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join once both are warm, full size, 3 rounds: two and a half hours, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
 
 bench-small: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on small data, 1 round: about twenty minutes

@@ -20,9 +20,10 @@ from harness.figures import extra
 from harness.goals import goals, look_ups
 from harness.measure import checked, warm_batches
 from harness.picture import COLORS
+from harness.quoted import quoted
 from harness.rates import MEASURED, enough, expected_at, highest, hopeless
 from harness.report import report
-from harness.runs import Of, Record, Runs, one_run, spread, write
+from harness.runs import Of, Record, Runs, one_run, read, spread, write
 from harness.scenario import LOOK_UPS
 from harness.scenarios import SELECTIONS, listed, scenarios
 from harness.sides import BY_NAME, FLOORS
@@ -189,6 +190,16 @@ def test_goals_that_were_not_measured_are_listed() -> None:
     assert {goal.scenario for goal in goals(Runs([]), ALL, listed("full-x2", ["w2f"]))} == {"w2f"}
 
 
+def test_a_goal_of_a_ratio_is_decided_by_the_median_of_the_rounds() -> None:
+    walls = {"spark-default-our-files": [100.0, 61.0, 70.0], "ours-default": [20.0, 10.0, 10.0]}
+    name = "steady-w2-inner"
+    runs = Runs(
+        record(name, side, number, wall=wall) for side, each in walls.items() for number, wall in enumerate(each, 1)
+    )
+    whole = next(goal for goal in goals(runs, SMALL, {name}) if "whole run" in goal.text)
+    assert (whole.measured, whole.met) == ("6.10x (5.00 to 7.00)", True)
+
+
 def test_goals_are_decided_by_medians_and_show_their_spread() -> None:
     name = "steady-w2-inner"
     spark = faster(name, "spark-default-our-files", 1)
@@ -245,6 +256,17 @@ def test_a_report_shows_warm_next_to_cold(tmp_path: Path) -> None:
     assert "not measured" in summary
     assert "## With equal checkpoint files, all written by streamjoin" in text
     assert (tmp_path / "headline-x0.001.svg").exists()
+
+
+def test_pages_quote_what_was_measured() -> None:
+    pages = quoted(read(ROOT / "benchmarks" / "results" / "headline.jsonl"))
+    assert [file.name for file in pages] == ["README.md", "benchmarks.md"]
+    for file, text in pages.items():
+        assert text == file.read_text(), f"{file.name}: python benchmarks/run.py --report-only"
+
+
+def test_pages_quote_only_a_whole_headline() -> None:
+    assert quoted(faster("steady-w2-left", "ours-default", 9)) == {}
 
 
 def test_batches_count_as_warm_from_a_time() -> None:

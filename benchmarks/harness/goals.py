@@ -265,15 +265,15 @@ def _times_floor(runs: Runs, text: str, scenario: str, factor: float) -> Goal:
 
 
 def _ratio(runs: Runs, text: str, of: Of, base: Of, enough: Callable[[float], bool]) -> Goal:
-    """Return a goal of the ratio of two values; the spread is that of the rounds."""
-    value, whole = _median(runs, of), _median(runs, base)
-    if value is None or not whole:
-        return Goal(of.scenario, text)
+    """Return a goal of the ratio of two values, which is computed within each round."""
     each = runs.ratios(of, base)
-    shown = f"{value / whole:.2f}x"
+    if not each or _median(runs, of) is None or _median(runs, base) is None:
+        return Goal(of.scenario, text)
+    ratio = statistics.median(each)
+    shown = f"{ratio:.2f}x"
     if len(each) > 1:
         shown += f" ({min(each):.2f} to {max(each):.2f})"
-    return Goal(of.scenario, text, shown + _rounds(len(each)), enough(value / whole))
+    return Goal(of.scenario, text, shown + _rounds(len(each)), enough(ratio))
 
 
 def _compare(runs: Runs, text: str, ours: Of, spark: Of, unit: str) -> Goal:
