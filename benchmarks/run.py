@@ -21,7 +21,6 @@ from harness import runs as store
 from harness.commands import continued_command, new_command
 from harness.inputs import Streams, expected_asof, expected_join, expected_union, generate
 from harness.machine import environment, inherited
-from harness.quoted import quoted
 from harness.rates import expected_at
 from harness.report import report
 from harness.runs import Record, Run, Runs, emitted
@@ -55,9 +54,6 @@ def main() -> None:
         return
     if not options.report_only:
         Benchmark(jobs, scale, options.work.resolve(), RESULTS / f"{name}.jsonl", options.limit).run(options.resume)
-    if name == "headline":
-        for page, text in quoted(store.read(RESULTS / f"{name}.jsonl")).items():
-            page.write_text(text)
     print(f"\n{report(RESULTS, name, scale)}\n\nAll of it: {(RESULTS / name).relative_to(RESULTS.parent.parent)}.md")
 
 

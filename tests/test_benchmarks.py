@@ -24,7 +24,7 @@ from harness.quoted import quoted
 from harness.rates import MEASURED, enough, expected_at, highest, hopeless
 from harness.report import report
 from harness.runs import Of, Record, Runs, one_run, read, spread, write
-from harness.scenario import LOOK_UPS
+from harness.scenario import LOOK_UPS, current
 from harness.scenarios import SELECTIONS, listed, scenarios
 from harness.sides import BY_NAME, FLOORS
 from harness.steady import Pace
@@ -259,14 +259,15 @@ def test_a_report_shows_warm_next_to_cold(tmp_path: Path) -> None:
 
 
 def test_pages_quote_what_was_measured() -> None:
-    pages = quoted(read(ROOT / "benchmarks" / "results" / "headline.jsonl"))
+    records = current(read(ROOT / "benchmarks" / "results" / "headline.jsonl"), ALL)
+    pages = quoted(Runs(one_run(records)), ALL)
     assert [file.name for file in pages] == ["README.md", "benchmarks.md"]
     for file, text in pages.items():
         assert text == file.read_text(), f"{file.name}: python benchmarks/run.py --report-only"
 
 
 def test_pages_quote_only_a_whole_headline() -> None:
-    assert quoted(faster("steady-w2-left", "ours-default", 9)) == {}
+    assert quoted(Runs(faster("steady-w2-left", "ours-default", 9)), ALL) == {}
 
 
 def test_batches_count_as_warm_from_a_time() -> None:

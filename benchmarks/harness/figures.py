@@ -150,6 +150,11 @@ def peak_heap(run: Run) -> float | None:
     return heap
 
 
+def peak_heap_mb(run: Run) -> float | None:
+    """Return the same in MB."""
+    return _mb(peak_heap(run))
+
+
 def cpu(spent: str) -> Value:
     """Return the CPU seconds that a million rows take of something."""
 
@@ -217,7 +222,7 @@ STATE = [
     Figure("state's files at the end, MB", lambda run: _mb(run.record.get("stateFilesBytes"))),
 ]
 MEMORY = [
-    Figure("peak heap after a collection, MB", lambda run: _mb(peak_heap(run)), 0),
+    Figure("peak heap after a collection, MB", peak_heap_mb, 0),
     Figure("rows kept, MB (payload)", lambda run: _mb(run.at_peak("payloadBytes"))),
     Figure("index, MB", lambda run: _mb(run.at_peak("indexBytes"))),
     Figure("index / payload", payload_ratio("indexBytes"), 2),

@@ -267,7 +267,7 @@ def _times_floor(runs: Runs, text: str, scenario: str, factor: float) -> Goal:
 def _ratio(runs: Runs, text: str, of: Of, base: Of, enough: Callable[[float], bool]) -> Goal:
     """Return a goal of the ratio of two values, which is computed within each round."""
     each = runs.ratios(of, base)
-    if not each or _median(runs, of) is None or _median(runs, base) is None:
+    if not each or not all(runs.finished(side.scenario, side.side) for side in (of, base)):
         return Goal(of.scenario, text)
     ratio = statistics.median(each)
     shown = f"{ratio:.2f}x"

@@ -5,10 +5,9 @@ import statistics
 import textwrap
 from pathlib import Path
 
-from harness.figures import MB, peak_heap, warm
-from harness.runs import Of, Record, Run, Runs, Value, one_run, spread, wall
-from harness.scenario import current
-from harness.scenarios import scenarios
+from harness.figures import peak_heap_mb, warm
+from harness.runs import Of, Runs, Value, spread, wall
+from harness.scenario import Scenario
 from harness.sides import FLOOR_OUR_FILES, SPARK_OUR_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,15 +26,15 @@ SIDES = {
 }
 
 
-def quoted(records: list[Record]) -> dict[Path, str]:
+def quoted(runs: Runs, known: dict[str, Scenario]) -> dict[Path, str]:
     """Return the pages that quote ``make bench``, with its figures in their place; none if it has not run to its end.
 
     Args:
-        records: those of the command.
+        runs: those of the command.
+        known: the scenarios.
     """
-    known = scenarios(1)
-    runs = Runs(one_run(current(records, known)))
-    if not all(runs.of(JOIN, side) for side in SIDES) or not all(runs.of(HEAP, side) for side in (OURS, SPARK_EQUAL)):
+    needed = [*((JOIN, side) for side in SIDES), (HEAP, OURS), (HEAP, SPARK_EQUAL)]
+    if not all(runs.of(*each) and runs.finished(*each) for each in needed):
         return {}
     speed = warm(known[JOIN])
     texts = {ROOT / "README.md": _readme(runs, speed), ROOT / "docs" / "benchmarks.md": _page(runs, speed)}
@@ -49,14 +48,14 @@ def _between(page: str, text: str) -> str:
 
 def _readme(runs: Runs, speed: Value) -> str:
     """Return the figures in some sentences."""
-    ours, spark = (_thousands(runs.values(JOIN, side, speed)) for side in (OURS, SPARK_EQUAL))
-    mine, theirs = (statistics.median(runs.values(JOIN, side, wall)) for side in (OURS, SPARK_EQUAL))
-    heap, more = (statistics.median(runs.values(HEAP, side, _heap_mb)) for side in (OURS, SPARK_EQUAL))
+    (ours, spark), (mine, theirs) = _medians(runs, JOIN, speed), _medians(runs, JOIN, wall)
+    heap, more = _medians(runs, HEAP, peak_heap_mb)
     return _wrapped(
-        f"Once warm, a left outer join of orders with their deliveries within an hour reads {ours} rows a second with "
-        f"streamjoin and {spark} with Spark's join, {_ratio(runs, OURS, SPARK_EQUAL, speed)} times as many. Four "
-        f"million orders in a new process, whose JVM has to compile the code first, take {mine:.0f} seconds instead "
-        f"of {theirs:.0f}. The heap after a garbage collection is at most {heap:,.0f} MB instead of {more:,.0f} MB."
+        f"Once warm, a left outer join of orders with their deliveries within an hour reads {round(ours, -3):,.0f} "
+        f"rows a second with streamjoin and {round(spark, -3):,.0f} with Spark's join, "
+        f"{_ratio(runs, OURS, SPARK_EQUAL, speed)} times as many. Four million orders in a new process, whose JVM has "
+        f"to compile the code first, take {mine:.0f} seconds instead of {theirs:.0f}. The heap after a garbage "
+        f"collection is at most {heap:,.0f} MB instead of {more:,.0f} MB."
     )
 
 
@@ -64,8 +63,9 @@ def _page(runs: Runs, speed: Value) -> str:
     """Return the table of all sides, and their ratios."""
     lines = ["| | whole run, s | rows a second, warm | peak heap after a collection, MB |", "|---|---:|---:|---:|"]
     for side, words in SIDES.items():
-        heap = runs.values(HEAP, side, _heap_mb)
-        cells = [spread(runs.values(JOIN, side, wall), ".1f"), _thousands(runs.values(JOIN, side, speed), all_of=True)]
+        speeds = [round(each, -3) for each in runs.values(JOIN, side, speed)]
+        heap = runs.values(HEAP, side, peak_heap_mb)
+        cells = [spread(runs.values(JOIN, side, wall), ".1f"), spread(speeds, ",.0f")]
         lines.append(f"| {' | '.join([words, *cells, spread(heap, ',.0f') if heap else 'not measured'])} |")
     table = "\n".join(lines)
     both = [_ratio(runs, OURS, side, speed) for side in (SPARK, SPARK_EQUAL)]
@@ -75,7 +75,8 @@ def _page(runs: Runs, speed: Value) -> str:
         f"Once warm, streamjoin reads {both[0]} times as many rows a second as Spark's join with the default settings "
         f"of each, and {both[1]} times as many if streamjoin writes the checkpoint files of both. A whole run in a "
         f"new process is {whole[0]} and {whole[1]} times as fast. The shuffle alone reads {floor} times as many rows "
-        "a second as streamjoin. These are medians of the ratios within each round."
+        f"a second as streamjoin. The figures are medians of {len(runs.of(JOIN, OURS))} rounds, with the least and the "
+        "most, and the ratios are medians of those within each round."
     )
 
 
@@ -87,12 +88,7 @@ def _ratio(runs: Runs, side: str, base: str, value: Value, decimals: int = 1) ->
     return f"{statistics.median(runs.ratios(Of(JOIN, side, value), Of(JOIN, base, value))):.{decimals}f}"
 
 
-def _thousands(speeds: list[float], all_of: bool = False) -> str:
-    """Return the median of some speeds in whole thousands, with the least and the most if all of them are asked for."""
-    rounded = [round(speed, -3) for speed in speeds]
-    return spread(rounded, ",.0f") if all_of else format(statistics.median(rounded), ",.0f")
-
-
-def _heap_mb(run: Run) -> float | None:
-    heap = peak_heap(run)
-    return None if heap is None else heap / MB
+def _medians(runs: Runs, scenario: str, value: Value) -> tuple[float, float]:
+    """Return the medians of streamjoin and of Spark's join with the same files."""
+    ours, spark = (statistics.median(runs.values(scenario, side, value)) for side in (OURS, SPARK_EQUAL))
+    return ours, spark

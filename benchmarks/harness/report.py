@@ -6,6 +6,7 @@ from pathlib import Path
 from harness.figures import GROWTH, STATE, TIMES, Figure, extra, warm
 from harness.goals import Goal, goals
 from harness.picture import picture
+from harness.quoted import quoted
 from harness.runs import Of, Record, Runs, Value, emitted, one_run, read, spread, wall
 from harness.scenario import Scenario, current
 from harness.scenarios import listed, scenarios
@@ -16,7 +17,7 @@ BASES = ("spark-default", *SPARK_OUR_FILES, "spark-rocksdb", "spark-rocksdb-chan
 
 
 def report(results: Path, name: str, scale: float) -> str:
-    """Write the tables and the picture of a comparison next to its records.
+    """Write the tables and the picture of a comparison next to its records, and the headline into pages that quote it.
 
     Args:
         results: the folder with ``<name>.jsonl``, where ``<name>.md`` and ``<name>.svg`` go.
@@ -52,6 +53,9 @@ def report(results: Path, name: str, scale: float) -> str:
     ]
     (results / f"{name}.md").write_text("\n\n".join(parts) + "\n")
     (results / f"{name}.svg").write_text(picture(runs, ran))
+    if name == "headline":
+        for page, text in quoted(runs, known).items():
+            page.write_text(text)
     return summary
 
 
