@@ -4,6 +4,7 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -13,12 +14,12 @@ from conftest import ROOT
 sys.path.append(str(ROOT / "benchmarks"))
 
 import run
-from harness import figures, inputs, machine
+from harness import figures, inputs, machine, measure
 from harness.commands import continued_command, new_command
 from harness.cpu import SPENT
 from harness.figures import extra
 from harness.goals import goals, look_ups
-from harness.measure import checked, warm_batches
+from harness.measure import checked, used_heap, warm_batches
 from harness.picture import COLORS
 from harness.quoted import quoted
 from harness.rates import MEASURED, enough, expected_at, highest, hopeless
@@ -369,3 +370,27 @@ def test_a_run_that_is_observed_has_as_many_rows_as_those_that_were_timed() -> N
     assert checked(observed, {"rowsOut": 8}) == {"counts": [8, 5], "hash": 3}
     with pytest.raises(SystemExit, match="7 rows while it was timed, 8 in a run that observes them"):
         checked(observed, {"rowsOut": 7})
+
+
+def test_the_heap_is_what_a_collection_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    young = SimpleNamespace(getCollectionCount=lambda: 7)
+    # The collector skips the first two requests.
+    old = SimpleNamespace(getCollectionCount=lambda: 3 + (len(asked) > 2))
+
+    def pool(kind: str, used: int) -> SimpleNamespace:
+        usage = SimpleNamespace(getUsed=lambda: used)
+        return SimpleNamespace(getType=lambda: SimpleNamespace(name=lambda: kind), getCollectionUsage=lambda: usage)
+
+    management = SimpleNamespace(
+        getGarbageCollectorMXBeans=lambda: [young, old],
+        getMemoryPoolMXBeans=lambda: [pool("HEAP", 0), pool("NON_HEAP", 500), pool("HEAP", 40)],
+    )
+    lang = SimpleNamespace(
+        System=SimpleNamespace(gc=lambda: asked.append(True)),
+        management=SimpleNamespace(ManagementFactory=management),
+    )
+    monkeypatch.setattr(measure, "jvm", lambda _: SimpleNamespace(java=SimpleNamespace(lang=lang)))
+    session: Any = None
+    assert used_heap(session) == 40
+    assert len(asked) == 3

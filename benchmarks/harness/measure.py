@@ -276,9 +276,19 @@ def peak_heap(spark: SparkSession, query: StreamingQuery) -> int:
 
 
 def used_heap(spark: SparkSession) -> int:
-    """Return the bytes of the heap that a collection leaves in use."""
-    jvm(spark).java.lang.System.gc()
-    return int(jvm(spark).java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed())
+    """Return the bytes of the heap that a collection leaves in use, without what is allocated after it.
+
+    A collector may skip ``System.gc()``: G1 does while native code has the address of an array, such as a decompressor
+    in a task. So it is called until the collector of the old generation has run.
+    """
+    virtual_machine = jvm(spark)
+    management = virtual_machine.java.lang.management.ManagementFactory
+    *_, full = management.getGarbageCollectorMXBeans()
+    before = full.getCollectionCount()
+    while full.getCollectionCount() == before:
+        virtual_machine.java.lang.System.gc()
+    pools = [each for each in management.getMemoryPoolMXBeans() if each.getType().name() == "HEAP"]
+    return sum(each.getCollectionUsage().getUsed() for each in pools)
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
