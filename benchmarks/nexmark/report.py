@@ -7,6 +7,7 @@ from harness.report import environment, origin_line, table
 from harness.runs import Of, Record, Run, Runs, one_run, percentile, spread
 from harness.sides import BY_NAME
 
+from nexmark.measure import PARTS
 from nexmark.queries import ALL, BY_VARIANT, Query
 
 Figure = Callable[[Record], float | None]
@@ -45,7 +46,7 @@ def by_query(records: list[Record]) -> Iterator[tuple[Query, list[Record]]]:
 def sizes(records: list[Record]) -> str:
     """Return one line for each size of the events."""
     lines = []
-    for part in dict.fromkeys(record["part"] for record in records):
+    for part in PARTS:
         for size in {str(record["sizes"]): record["sizes"] for record in records if record["part"] == part}.values():
             lines.append(
                 f"- {part}: {size['events']:,} events, {size['rate']:,} for each second of event time, "
