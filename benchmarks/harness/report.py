@@ -159,10 +159,11 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
 
 
 def origin_line(records: list[Record]) -> str:
-    """Return when the runs of a table were, with which jar and kernel."""
+    """Return when the runs of a table were, with which jar, processor and kernel."""
     dates = [record["environment"]["date"] for record in records]
     where = records[0]["environment"]
-    return f"Measured {' … '.join(dict.fromkeys([min(dates), max(dates)]))}: {where['streamjoin']}, {where['OS']}."
+    versions = ", ".join(where[name] for name in ("streamjoin", "CPU", "OS"))
+    return f"Measured {' … '.join(dict.fromkeys([min(dates), max(dates)]))}: {versions}."
 
 
 def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
