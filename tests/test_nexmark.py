@@ -181,7 +181,7 @@ def of_run(variant: str, side: str, number: int, seconds: float, **more: object)
         "inSteps": False,
         "arrangedRows": 0,
         "lost": 0,
-        "environment": {"date": "2026-11-29", "streamjoin": "jar", "CPU": "c", "OS": "o"},
+        "environment": {"date": "2026-11-29", "streamjoin": "jar", "CPU": "c", "memory": "m", "OS": "o"},
     } | more
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness.figures import GROWTH, STATE, TIMES, Figure, extra, warm
 from harness.goals import Goal, goals
+from harness.machine import SAME
 from harness.picture import picture
 from harness.quoted import quoted
 from harness.runs import Of, Record, Runs, Value, emitted, one_run, read, spread, wall
@@ -159,11 +160,11 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
 
 
 def origin_line(records: list[Record]) -> str:
-    """Return when the runs of a table were, with which jar, processor and kernel."""
+    """Return when the runs of a table were, and what all of them have in common."""
     dates = [record["environment"]["date"] for record in records]
     where = records[0]["environment"]
-    versions = ", ".join(where[name] for name in ("streamjoin", "CPU", "OS"))
-    return f"Measured {' … '.join(dict.fromkeys([min(dates), max(dates)]))}: {versions}."
+    same = ", ".join(where[name] for name in SAME)
+    return f"Measured {' … '.join(dict.fromkeys([min(dates), max(dates)]))}: {same}."
 
 
 def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
