@@ -4,16 +4,17 @@ By event time, each order is joined with the price of its item when it was order
 user writes without it (``with_state.py``), and by the shuffle alone. Each run is a process of its own, in
 turns, checked against DuckDB's as-of join and against the other sides, as in ``run.py``. By process time, a stream
 is joined with the current table (``process_time.py``). Then the time of a batch by the size of what is kept
-(``windows.py``), which needs about 16 GB. Tables are in ``benchmarks/results/temporal.md``.
+(``windows.py``), which needs about 16 GB. Each part has a page of its own in ``benchmarks/results``.
 """
 
 import argparse
 import shutil
 from pathlib import Path
 
+from harness import machine
 from harness.changing import session
 from harness.goals import goals, look_ups
-from harness.machine import machine, project
+from harness.measure import versions
 from harness.process_time import ProcessTime, Sizes
 from harness.report import environment, goals_table, section
 from harness.runs import Runs, read
@@ -21,10 +22,12 @@ from harness.scenario import current
 from harness.scenarios import scenarios
 from harness.sides import TEMPORAL
 from harness.windows import windows
+from pyspark.sql import SparkSession
 from run import Benchmark, plan
 
-RESULTS = Path(__file__).with_name("results") / "temporal.md"
-PARTS = ("event", "process", "windows")
+RESULTS = Path(__file__).with_name("results")
+# The parts, and their pages.
+PAGES = {"event": "temporal.md", "process": "look-ups.md", "windows": "windows.md"}
 NAME = "temporal"
 
 
@@ -32,20 +35,19 @@ def main() -> None:
     """Measure what the command line selects, and write the tables."""
     options = parse_arguments()
     work = options.work.resolve()
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    parts = ["# Temporal joins"]
+    options.results.mkdir(parents=True, exist_ok=True)
     for part in options.parts:
         measure = {"event": event_time, "process": process_time, "windows": batches}[part]
-        parts += measure(options, work)
-        options.results.write_text("\n\n".join(parts) + "\n")
-    print(options.results.read_text())
+        page = options.results / PAGES[part]
+        page.write_text("\n\n".join(measure(options, work)) + "\n")
+        print(page.read_text(), flush=True)
 
 
 def parse_arguments() -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Temporal joins, by event time and by process time.")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default: 5)")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default: 3)")
+    parser.add_argument("--parts", nargs="+", choices=PAGES, default=list(PAGES), help="what is measured")
     parser.add_argument("--sides", nargs="+", choices=TEMPORAL, help="of the join by event time, only these")
     parser.add_argument("--scale", type=float, default=1, help="of the million orders and the million prices")
     parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run by event time is ended")
@@ -62,20 +64,21 @@ def parse_arguments() -> argparse.Namespace:
         small = {"rounds": 1, "scale": 0.002, "rows": 5000, "minute": 6, "batch_rows": 1000, "seconds": 8}
         vars(options).update(small)
         if options.results == RESULTS:
-            options.results = options.work / "smoke.md"
+            options.results = options.work / "smoke"
     return options
 
 
 def event_time(options: argparse.Namespace, work: Path) -> list[str]:
     """Run the sides of the temporal join; return its tables."""
     known = scenarios(options.scale)
-    file = options.results.with_suffix(".jsonl")
+    file = (options.results / PAGES["event"]).with_suffix(".jsonl")
     jobs = plan([known[NAME]], options.sides, options.rounds)
     Benchmark(jobs, options.scale, work, file, options.limit).run(resume=False)
     records = current(read(file), known)
     runs = Runs(records)
     size = "The goals are set for the full size." + ("" if options.scale == 1 else f" This is {options.scale:g} of it.")
-    return [environment(records), size, goals_table(goals(runs, known, {NAME})), *section(runs, known[NAME])]
+    found = goals_table(goals(runs, known, {NAME}), {})
+    return ["# Temporal joins", environment(records), size, found, *section(runs, known[NAME])]
 
 
 def process_time(options: argparse.Namespace, work: Path) -> list[str]:
@@ -86,10 +89,11 @@ def process_time(options: argparse.Namespace, work: Path) -> list[str]:
     sizes = Sizes(options.rows, options.changes, options.minute, options.batch_rows, 2000, options.seconds)
     comparison = ProcessTime(spark, work, sizes)
     lines = comparison.measure(options.rounds)
+    where = _where(spark)
     spark.stop()
     shutil.rmtree(work)
-    where = "\n".join(f"- {name}: {value}" for name, value in {**machine(), **project()}.items())
-    return [where, "\n".join(lines), goals_table([look_ups(comparison.speeds("sj.table"))])]
+    found = goals_table([look_ups(comparison.speeds("sj.table"))], {})
+    return ["# Look-ups in a table that changes", where, "\n".join(lines), found]
 
 
 def batches(options: argparse.Namespace, work: Path) -> list[str]:
@@ -98,9 +102,16 @@ def batches(options: argparse.Namespace, work: Path) -> list[str]:
     shutil.rmtree(work, ignore_errors=True)
     spark = session(work)
     lines = windows(spark, work, options.scale, options.rounds)
+    where = _where(spark)
     spark.stop()
     shutil.rmtree(work)
-    return ["\n".join(lines)]
+    return ["# The time of a batch beside the window", where, "\n".join(lines)]
+
+
+def _where(spark: SparkSession) -> str:
+    """Return where, when and with what this command ran."""
+    ran = machine.environment("python benchmarks/temporal.py", ["--work", "--results"]) | versions(spark)
+    return environment([{"environment": ran}])
 
 
 if __name__ == "__main__":

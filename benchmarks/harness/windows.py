@@ -25,6 +25,7 @@ from harness.changing import Feed, chance, next_batch_ms, spread
 GOAL = 1.3
 TIMES = (1, 10)
 WARM_UP = 2
+BATCHES = 5  # of a round
 # The number of batches with the window.
 PIECES = 10
 START = 1_767_225_600  # 2026-01-01
@@ -159,7 +160,7 @@ def windows(spark: SparkSession, work: Path, scale: float, rounds: int) -> list[
     lines = []
     for case in cases(scale):
         runs = [Run(spark, work, case, times) for times in TIMES]
-        for _ in range(WARM_UP + rounds):
+        for _ in range(WARM_UP + rounds * BATCHES):
             for run in runs:
                 run.batch()
         for run in runs:
