@@ -23,10 +23,10 @@ from harness.measure import checked, used_heap, warm_batches
 from harness.picture import COLORS
 from harness.quoted import quoted
 from harness.rates import MEASURED, enough, expected_at, highest, hopeless
-from harness.report import report
+from harness.report import goals_table, report
 from harness.runs import Of, Record, Runs, one_run, read, spread, write
 from harness.scenario import LOOK_UPS, current
-from harness.scenarios import SELECTIONS, listed, scenarios
+from harness.scenarios import ELSEWHERE, SELECTIONS, listed, scenarios
 from harness.sides import BY_NAME, FLOORS
 from harness.steady import Pace
 
@@ -228,6 +228,13 @@ def test_the_goal_of_look_ups() -> None:
     assert look_ups(None).met is None
     assert look_ups([900_000.0, 1_100_000.0, 1_000_000.0]).met
     assert look_ups([900_000.0]).measured == "900,000, 1 round only"
+
+
+def test_a_goal_that_another_page_has_refers_to_it() -> None:
+    measured, not_measured = look_ups([1_100_000.0] * 3), look_ups(None)
+    assert goals_table([not_measured], {}).endswith("| not measured |")
+    assert goals_table([not_measured], ELSEWHERE).endswith("| see [look-ups.md](look-ups.md) |")
+    assert goals_table([measured], ELSEWHERE).endswith("| yes |")
 
 
 def test_a_report_shows_warm_next_to_cold(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_the_results_of_the_benchmarks_are_pages(site: Path) -> None:
 def test_the_list_of_results_counts_goals(tmp_path: Path) -> None:
     made: dict[str, Any] = runpy.run_path(str(DOCS / "benchmark_pages.py"))
     table = "| goal | measured | met |\n|---|---:|---:|\n| a | 1x | yes |\n| b | 2x | **no** |\n| c | 3x |    yes |\n"
-    table += "| d | - | not measured |\n"
+    table += "| d | - | not measured |\n| e | - | see [other.md](other.md) |\n"
     (tmp_path / "full.md").write_text(f"# Title\n\n2026-01-02 and 2025-12-31\n\n## Goals\n\n{table}")
     for part in ("full-x0.1", "full-xsides", "full-xsides-x10"):
         (tmp_path / f"{part}.md").write_text("# Part\n")

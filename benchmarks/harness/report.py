@@ -10,7 +10,7 @@ from harness.picture import picture
 from harness.quoted import quoted
 from harness.runs import Of, Record, Runs, Value, emitted, one_run, read, spread, wall
 from harness.scenario import Scenario, current
-from harness.scenarios import listed, scenarios
+from harness.scenarios import ELSEWHERE, listed, scenarios
 from harness.sides import ALL, FLOOR_OUR_FILES, FLOORS, OURS, SPARK_OUR_FILES, WITH_STATE
 
 # What the ratios of a table are about.
@@ -34,7 +34,7 @@ def report(results: Path, name: str, scale: float) -> str:
         return f"Nothing has run yet: {name}.jsonl has no records."
     runs = Runs(records)
     ran = {key: scenario for key, scenario in known.items() if runs.has(key)}
-    found = goals_table(goals(runs, known, listed(name, ran)))
+    found = goals_table(goals(runs, known, listed(name, ran)), ELSEWHERE if name == "full" else {})
     headline = equal_files(runs, ran)
     summary = "\n\n".join(filter(None, [headline, _times(runs, ran), found]))
     parts = [
@@ -118,10 +118,19 @@ def _more(runs: Runs, scenario: Scenario, side: str) -> str:
     return "" if runs.finished(scenario.name, side) else "> "
 
 
-def goals_table(found: list[Goal]) -> str:
-    """Return the goals, each with what was measured."""
+def goals_table(found: list[Goal], elsewhere: dict[str, str]) -> str:
+    """Return the goals, each with what was measured.
+
+    Args:
+        found: the goals.
+        elsewhere: the pages of the scenarios that have one of their own, to which goals without a value refer.
+    """
     words = {True: "yes", False: "**no**", None: "not measured"}
-    return table(["goal", "measured", "met"], [[goal.text, goal.measured, words[goal.met]] for goal in found])
+    rows = []
+    for goal in found:
+        page = elsewhere.get(goal.scenario) if goal.met is None else None
+        rows.append([goal.text, goal.measured, f"see [{page}]({page})" if page else words[goal.met]])
+    return table(["goal", "measured", "met"], rows)
 
 
 def _growth(runs: Runs, growing: list[Scenario]) -> Iterable[str]:

@@ -32,6 +32,13 @@ SELECTIONS = {
     "full": Selection(1, 3, ()),
 }
 
+# Which page has the goals of a scenario that another command than the full one usually measures.
+ELSEWHERE = {
+    **dict.fromkeys(SELECTIONS["headline"].names, "headline.md"),
+    "temporal": "temporal.md",
+    LOOK_UPS: "look-ups.md",
+}
+
 
 def listed(name: str, ran: Iterable[str]) -> set[str]:
     """Return the scenarios whose goals a report lists, measured or not: those of its selection, and those that ran."""
