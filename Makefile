@@ -279,7 +279,7 @@ jars: $(foreach line,$(LINES),$(call jar_of,$(line))) ## build the jars for all 
 bench: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join once both are warm, full size, 3 rounds: two and a half hours, tables in benchmarks/results
 	$(VENV)/python benchmarks/run.py $(BENCH_FLAGS)
 
-bench-small: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on small data, 1 round: about twenty minutes
+bench-small: $(JAR) $(ENVIRONMENT)/.installed ## compare with Spark's own join on small data, 1 round: about an hour
 	$(VENV)/python benchmarks/run.py --small $(BENCH_FLAGS)
 
 bench-delta: $(JAR) $(ENVIRONMENT)/.installed ## compare delta joins with recomputation, and arrangements with a Parquet sink: about ten minutes
