@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from harness.arrangements import cold_start, commit, hot_key
 from harness.changing import TABLES, WARM_UP, Feed, Tables, maintained, measured, registry, session, spread, times
-from harness.machine import machine, project
+from harness.machine import described
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -51,7 +51,7 @@ def main() -> None:
     shutil.rmtree(work, ignore_errors=True)
     spark = session(work)
     lines = ["# Delta joins and arrangements", ""]
-    lines += [f"- {name}: {value}" for name, value in {**machine(), **project()}.items()]
+    lines += described()
     lines += ["- both sides in one session, in turns; medians, and in brackets the least and the most"]
     for part in options.parts:
         if part == "query3":

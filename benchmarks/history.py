@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.machine import machine, project
+from harness.machine import described
 
 from streamjoin.monitoring._sources import location_reader
 from streamjoin.monitoring._terminal_table import as_text
@@ -170,7 +170,7 @@ def main() -> None:
     lines = [
         f"# A query of {arguments.batches:,} batches in a history of {arguments.queries:,} queries",
         "",
-        *(f"- {name}: {value}" for name, value in (machine() | project()).items()),
+        *described(),
         "",
         "| files | report, s | report, MB | first look, ms | it reads | a look, ms | it reads |",
         "|---|---|---|---|---|---|---|",

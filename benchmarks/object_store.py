@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.machine import machine, project
+from harness.machine import described
 from harness.sides import BY_NAME, session
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -156,7 +156,7 @@ def table(found: list[tuple[str, str, Counter[str]]]) -> str:
         f"batch without rows that follows it; {PARTITIONS} tasks; the mean of {COUNTED} batches. Of the delta join, of",
         "all three queries.",
         "",
-        *(f"- {name}: {value}" for name, value in (machine() | project()).items()),
+        *described(),
         "",
         f"| query | side | {' | '.join(METHODS)} | all |",
         "|---|---|" + "---:|" * (len(METHODS) + 1),

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from harness.auctions import Auctions
 from harness.changing import Feed, chance, maintained, next_batch_ms, session, spread
-from harness.machine import machine, project
+from harness.machine import described
 from harness.windows import ROCKSDB, Case, Run, closest, table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -370,7 +370,7 @@ def main() -> None:
         lines += [line.text() for line in found]
         print(*lines[-len(found) :], sep="\n", flush=True)
     spark.stop()
-    head = [f"- {name}: {value}" for name, value in {**machine(), **project()}.items()]
+    head = described()
     table = [
         "| what | without, ms | with, ms | x | goal | met |",
         "|---|---|---|---|---|---|",

@@ -74,6 +74,11 @@ def project() -> dict[str, str]:
     return {"streamjoin": f"{__version__}, jar {digest[:8]}"}
 
 
+def described() -> list[str]:
+    """Return the machine and the version as the lines of a Markdown list."""
+    return [f"- {name}: {value}" for name, value in (machine() | project()).items()]
+
+
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

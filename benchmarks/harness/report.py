@@ -92,10 +92,7 @@ def environment(records: list[Record]) -> str:
     lines = []
     for name in names:
         values = dict.fromkeys(record["environment"].get(name, "-") for record in records)
-        if name == "date":
-            shown = " … ".join(dict.fromkeys([min(values), max(values)]))
-        else:
-            shown = ", ".join(f"`{value}`" for value in values)
+        shown = _from_to(values) if name == "date" else ", ".join(f"`{value}`" for value in values)
         lines.append(f"- {name}: {shown}")
     return "\n".join(lines)
 
@@ -170,10 +167,15 @@ def section(runs: Runs, scenario: Scenario) -> Iterable[str]:
 
 def origin_line(records: list[Record]) -> str:
     """Return when the runs of a table were, and what all of them have in common."""
-    dates = [record["environment"]["date"] for record in records]
     where = records[0]["environment"]
     same = ", ".join(where[name] for name in SAME)
-    return f"Measured {' … '.join(dict.fromkeys([min(dates), max(dates)]))}: {same}."
+    return f"Measured {_from_to(record['environment']['date'] for record in records)}: {same}."
+
+
+def _from_to(dates: Iterable[str]) -> str:
+    """Return the first and the last date, or the only one."""
+    ordered = sorted(dates)
+    return " … ".join(dict.fromkeys([ordered[0], ordered[-1]]))
 
 
 def _lines(runs: Runs, scenario: Scenario, sides: list[str]) -> list[list[str]]:
