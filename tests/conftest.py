@@ -29,8 +29,9 @@ import streamjoin as sj
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools"
 
-# Some tests use the Python code of the build.
+# Some tests use the Python code of the build, of the benchmarks and of the examples.
 sys.path[:0] = [str(ROOT / "docs"), *(str(ROOT / "project" / folder) for folder in ("lint", "locks", "release"))]
+sys.path += [str(ROOT / folder) for folder in ("benchmarks", "examples", "examples/demo")]
 from spark_lines import spark_lines  # noqa: E402
 
 # The lines of Spark, and the one that the tests run on.

@@ -1,12 +1,6 @@
 """How the benchmarks divide CPU time: threads by their names, samples by their stacks."""
 
-import sys
-
 import pytest
-from conftest import ROOT
-
-sys.path.append(str(ROOT / "benchmarks"))
-
 from harness.cpu import (
     DRIVER,
     GC,

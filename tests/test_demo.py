@@ -3,17 +3,15 @@
 import sys
 from pathlib import Path
 
+import check_priced_orders
+import priced_orders
 import pytest
-from conftest import LONG, run, together
+from check_tpch import check
+from conftest import LONG, ROOT, run, together
+from spark_submit import environment, spark_submit
+from tpch_changes import rounds
 
-DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
-sys.path.insert(0, str(DEMO))
-
-import check_priced_orders  # noqa: E402
-import priced_orders  # noqa: E402
-from check_tpch import check  # noqa: E402
-from spark_submit import environment, spark_submit  # noqa: E402
-from tpch_changes import rounds  # noqa: E402
+DEMO = ROOT / "examples" / "demo"
 
 
 @pytest.fixture(scope="module")

@@ -12,20 +12,17 @@ import io
 import json
 import pkgutil
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import rows_and_time
 from conftest import LONG, ROOT
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import streamjoin as sj
-
-sys.path.insert(0, str(ROOT / "docs"))
-import rows_and_time
 
 LONGEST = {"coming-from.md", "delta-joins.md", "monitoring.md"}
 RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))

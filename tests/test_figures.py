@@ -4,12 +4,9 @@ What a driver reports is compared with it in `ExplainSuite` and `FiguresSourceSu
 """
 
 import re
-import sys
 
-from conftest import ROOT
-
-sys.path.append(str(ROOT / "docs"))
 import figure_tables
+from conftest import ROOT
 from figure_tables import DEFINED
 
 FILES = (ROOT / "scala" / "spark" / "src" / "main").rglob("*.scala")

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -11,16 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import LONG, printed_seed, run, together
+from conftest import LONG, ROOT, TOOLS, printed_seed, run, together
+from kafka_broker import KafkaBroker, connector_jars
 from processes import Job
+from spark_submit import environment, spark_submit
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "examples" / "demo"))
-
-from kafka_broker import KafkaBroker, connector_jars  # noqa: E402
-from spark_submit import environment, spark_submit  # noqa: E402
-
-TOOLS = ROOT / ".tools"
 KILLS = min(5, int(os.environ.get("STREAMJOIN_KILLS", "1")))
 ORDERS = 5000 if LONG else 2500
 

@@ -1,7 +1,6 @@
 """The Nexmark benchmark: its generator, and each variant of each query compared with DuckDB."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -10,17 +9,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from conftest import LONG, ROOT
-from pyspark.sql import SparkSession
-from queries import settings
-
-sys.path.append(str(ROOT / "benchmarks"))
-
+from conftest import LONG
 from nexmark.feeds import FileFeed, events, records
 from nexmark.generator import FAR, KINDS, Setting, connect, generate, rows
 from nexmark.queries import BY_VARIANT, answer
 from nexmark.report import report
 from nexmark.running import arrange, create_views, result
+from pyspark.sql import SparkSession
+from queries import settings
 
 # Twelve seconds of events, so that a window ends before the closing rows.
 SETTING = Setting(events=6000, rate=500, in_flight=100, file_events=3000)

@@ -1,7 +1,6 @@
 """From a symptom to its cause: each of ``examples/symptoms.py`` shows in a hint of ``sj.explain_analyze``."""
 
 import json
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -9,11 +8,10 @@ import pytest
 from conftest import LONG, ROOT
 from pyspark.sql import SparkSession
 
-import streamjoin as sj
-
 # At the end of the path: the tests have a module shop too.
-sys.path.append(str(ROOT / "examples"))
 from symptoms import SYMPTOMS, Shop
+
+import streamjoin as sj
 
 # By symptom: the line of the plan, and words of its hint.
 SAID = {

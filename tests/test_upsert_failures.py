@@ -1,7 +1,6 @@
 """Upserts into PostgreSQL, each batch once: batches that run again, drivers that die, targets of other queries."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from queries import Values
 from servers.jdbc_drivers import POSTGRES, driver_jar
 from servers.postgres import Postgres
+from spark_submit import environment, spark_submit
 from upserts import Kept, change, forget_commit, tables
 
 import streamjoin as sj
-
-sys.path.insert(0, str(ROOT / "examples" / "demo"))
-
-from spark_submit import environment, spark_submit
 
 
 def test_a_batch_that_runs_again_changes_nothing(kept: Kept, database: Postgres) -> None:
