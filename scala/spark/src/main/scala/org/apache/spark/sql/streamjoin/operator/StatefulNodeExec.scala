@@ -171,6 +171,9 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   /** Whether all tasks have reported what they keep. If the sink skips a batch, none does. */
   final protected[streamjoin] def hasReported: Boolean = reports.value.size >= numPartitions
 
+  /** The metrics of its single state stores. */
+  @transient private lazy val ofStores = new InstanceMetrics(this)
+
   // State stores.
 
   override def validateAndMaybeEvolveStateSchema(
@@ -242,7 +245,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
     binding.get.hadoopConf,
     stores(binding.get.states.state(ordinal)),
     metrics,
-    new InstanceMetrics(this),
+    ofStores,
     Option.when(StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf))(checkpointInfoAccumulator),
     reports,
     expiryKeys
@@ -282,6 +285,7 @@ private[streamjoin] trait StatefulNodeExec extends BoundOperator with StateStore
   override def getProgress(): StateOperatorProgress = {
     // Spark asks for the progress once a batch is over (`ProgressReporter.finishTrigger`).
     binding.foreach(_.endBatch())
+    ofStores.set()
     val progress = super.getProgress()
     progress.customMetrics.put("join", ordinal + 1L)
     progress.customMetrics.put("rowsOut", longMetric("numOutputRows").value)

@@ -134,7 +134,7 @@ final private[streamjoin] class StatefulTasks(
     val storeMetrics = store.metrics
     metrics("stateMemory") += storeMetrics.memoryUsedBytes + indexBytes
     storeMetrics.customMetrics.foreach { case (metric, value) => metrics(metric.name) += value }
-    instanceMetrics.set(storeMetrics.instanceMetrics)
+    instanceMetrics.report(storeMetrics.instanceMetrics)
     metrics("numStateStoreInstances") += 1
     checkpointInfos.foreach { infos =>
       val info = store.getStateStoreCheckpointInfo()
